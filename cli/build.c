@@ -1,10 +1,10 @@
 #include "cli/build.h"
 #include "cli/build_log.h"
-#include "cli/child.h"
 #include "cli/cuda_toolkit.h"
 #include "cli/folder.h"
 #include "cli/process.h"
 #include "cli/runtime_folder.h"
+#include "cli/stop.h"
 #include "codegen/codegen.h"
 #include "codegen/evaluation.h"
 #include "ir/base/file.h"
@@ -21,6 +21,12 @@ static bd_status copy_runtime(bd_ctx *ctx, const char *backend, const char *fold
                         endings);
 }
 
+// What was going on when the stop came.
+static bd_status stopped(bd_ctx *ctx, const char *what) {
+  return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "%s was stopped by %s; nothing is written", what,
+                 bd_stop_word(bd_stop_came()));
+}
+
 static bd_status run_make(bd_ctx *ctx, const char *backend, const char *program,
                           const char *folder) {
   const char *log = bd_path_join(ctx, folder, "build.log"), *toolkit = NULL;
@@ -32,9 +38,7 @@ static bd_status run_make(bd_ctx *ctx, const char *backend, const char *program,
   size_t bytes;
   bd_process_end end;
   BD_TRY(bd_process_run(ctx, argv, log, &end));
-  if (end.stopped_by)
-    return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "building the program was stopped by signal %d",
-                   end.stopped_by);
+  if (end.stopped_by) return stopped(ctx, "building the program");
   if (end.exit_code == 0) return BD_OK;
   BD_TRY(bd_file_read(ctx, log, LOG_LIMIT_BYTES, &data, &bytes));
   bd_build_failure failure = bd_build_log_read(ctx, data, bytes);
@@ -52,18 +56,6 @@ static bd_status fill(bd_ctx *ctx, const bd_module *train, const bd_module *exec
   return copy_runtime(ctx, plan->target, folder);
 }
 
-// What stops braid meanwhile waits until the folder can be removed.
-static bd_status fill_unstopped(bd_ctx *ctx, const bd_module *train, const bd_module *exec,
-                                const bd_plan *plan, const char *folder) {
-  sigset_t mask;
-  bd_stops_hold(&mask);
-  bd_status status = fill(ctx, train, exec, plan, folder);
-  int stopped_by = bd_stops_release(&mask);
-  if (status == BD_OK && stopped_by)
-    return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "emission was stopped by signal %d", stopped_by);
-  return status;
-}
-
 static void remove_folder(void *path) {
   bd_folder_remove(path);
 }
@@ -74,8 +66,10 @@ bd_status bd_build_folder(bd_ctx *ctx, const bd_module *train, const bd_module *
   BD_TRY(bd_folder_begin(ctx, out, &partial));
   bd_owned held;
   bd_own(ctx, &held, remove_folder, (char *)partial);
-  bd_status status = fill_unstopped(ctx, train, exec, plan, partial);
+  bd_status status = fill(ctx, train, exec, plan, partial);
+  if (status == BD_OK && bd_stop_came()) status = stopped(ctx, "writing the program");
   if (status == BD_OK && executable) status = run_make(ctx, plan->target, "train", partial);
+  if (status == BD_OK && bd_stop_came()) status = stopped(ctx, "building the program");
   if (status == BD_OK) status = bd_folder_commit(ctx, partial, out);
   bd_disown(ctx, &held);
   if (status != BD_OK) bd_folder_remove(partial);

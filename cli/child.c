@@ -1,4 +1,5 @@
 #include "cli/child.h"
+#include "cli/stop.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -6,7 +7,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 static bool redirect(const char *path, int flags, int to) {
@@ -20,7 +20,10 @@ static _Noreturn void become(const bd_child *child, pid_t parent, const sigset_t
   setpgid(0, child->group);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(1);
-  sigprocmask(SIG_SETMASK, mask, NULL);
+  sigset_t own = *mask;
+  bd_stop_remove(&own);
+  bd_stop_unwatch();
+  sigprocmask(SIG_SETMASK, &own, NULL);
   bool ready = redirect("/dev/null", O_RDONLY, STDIN_FILENO);
   for (int i = 0; i < child->variable_count; ++i)
     ready = ready && setenv(child->variables[i].name, child->variables[i].value, 1) == 0;
@@ -54,38 +57,11 @@ int bd_child_start(const bd_child *what, const sigset_t *mask, pid_t *out_child)
   return error;
 }
 
-static const int stops[] = {SIGINT, SIGTERM, SIGHUP};
-
 sigset_t bd_child_signals(void) {
-  struct sigaction action;
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
-  for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
-    if (sigaction(stops[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-      sigaddset(&set, stops[i]);
+  bd_stop_add(&set);
   signal(SIGCHLD, SIG_DFL);
   return set;
-}
-
-void bd_stops_hold(sigset_t *out_mask) {
-  sigset_t set = bd_child_signals();
-  sigprocmask(SIG_BLOCK, &set, out_mask);
-}
-
-bool bd_stops_came(void) {
-  sigset_t came;
-  sigpending(&came);
-  for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
-    if (sigismember(&came, stops[i]) == 1) return true;
-  return false;
-}
-
-int bd_stops_release(const sigset_t *mask) {
-  static const struct timespec at_once = {0};
-  sigset_t set = bd_child_signals();
-  sigdelset(&set, SIGCHLD);
-  int came = sigtimedwait(&set, NULL, &at_once);
-  sigprocmask(SIG_SETMASK, mask, NULL);
-  return came > 0 ? came : 0;
 }

@@ -21,17 +21,10 @@ typedef struct bd_child {
   const bd_variable *variables; // added to its environment
 } bd_child;
 
-// Starts it with `mask` of signals and nothing to read; it is told by SIGTERM when braid dies.
-// Returns 0, or an errno when it cannot be started.
+// Starts it with `mask` of signals, but for stops (cli/stop.h), and nothing to read; it is told by
+// SIGTERM when braid dies. Returns 0, or an errno when it cannot be started.
 int bd_child_start(const bd_child *what, const sigset_t *mask, pid_t *out_child);
 
 // The signals that are to stop children: those that braid does not ignore; and a child's end.
 sigset_t bd_child_signals(void);
-
-// Holds back the signals that stop braid, and lets them come again; returns one that came meanwhile
-// and is thereby answered, or 0.
-void bd_stops_hold(sigset_t *out_mask);
-int bd_stops_release(const sigset_t *mask);
-// Whether one came since they are held back; it waits on.
-bool bd_stops_came(void);
 #endif

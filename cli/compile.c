@@ -4,6 +4,7 @@
 #include "cli/build.h"
 #include "cli/cuda_toolkit.h"
 #include "cli/folder.h"
+#include "cli/stop.h"
 #include "codegen/codegen.h"
 #include "ir/base/file.h"
 #include "ir/pass.h"
@@ -46,6 +47,7 @@ static bd_status lower(bd_ctx *ctx, const bd_compilation *job, const bd_module *
   BD_TRY(bd_module_verify(ctx, exec));
   print_stage(ctx, job, exec, "lower-exec");
   if (job->emit == BD_EMIT_EXEC) return write_module(ctx, exec, job->out);
+  bd_stop_hold(NULL);
   return bd_build_folder(ctx, train, exec, plan, job->emit == BD_EMIT_EXE, job->out);
 }
 
@@ -55,7 +57,7 @@ static bd_status check_tools(bd_ctx *ctx, const bd_compilation *job) {
   if (job->emit >= BD_EMIT_C)
     BD_TRY(bd_folder_check(ctx, job->out));
   else if (job->out)
-    return bd_file_check_place(ctx, job->out);
+    return bd_answer_check_place(ctx, job->out);
   if (job->emit != BD_EMIT_EXE || bd_argument(job->arguments, "--plan") ||
       strcmp(job->request.target, "cuda"))
     return BD_OK;

@@ -1,4 +1,5 @@
 #include "cli/folder.h"
+#include "cli/stop.h"
 #include "ir/base/file.h"
 #include "runtime/braid_rt_abi.h"
 #include <dirent.h>
@@ -129,11 +130,15 @@ bd_status bd_folder_check(bd_ctx *ctx, const char *path) {
   BD_TRY(check_standing(ctx, path));
   const char *above = standing_above(ctx, path), *trial;
   bool beside = strcmp(above, bd_folder_of(ctx, path)) == 0;
-  if (make_beside(ctx, beside ? path : bd_path_join(ctx, above, "braid"), &trial) &&
-      rmdir(trial) == 0)
-    return BD_OK;
+  sigset_t mask;
+  bd_stop_hold(&mask);
+  bool made = make_beside(ctx, beside ? path : bd_path_join(ctx, above, "braid"), &trial) &&
+              rmdir(trial) == 0;
+  int error = errno;
+  bd_stop_release(&mask);
+  if (made) return BD_OK;
   return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "cannot make the output folder in %s: %s",
-                 above, strerror(errno));
+                 above, strerror(error));
 }
 
 bd_status bd_folder_begin(bd_ctx *ctx, const char *path, const char **out_partial) {

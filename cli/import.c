@@ -3,6 +3,7 @@
 #include "cli/import_check.h"
 #include "cli/import_graph.h"
 #include "cli/outputs.h"
+#include "cli/stop.h"
 #include "frontend/onnx/lower.h"
 #include "frontend/onnx/save.h"
 #include "frontend/onnx/summary.h"
@@ -86,24 +87,37 @@ static bd_status find_layers(bd_ctx *ctx, const bd_arguments *arguments, const w
                           *graph, graph);
 }
 
+static bool is_stopped(void) {
+  return bd_stop_came() != 0;
+}
+
+static bd_status write_weights(bd_ctx *ctx, const bd_onnx_model *model, const bd_module *graph,
+                               const char *path) {
+  sigset_t mask;
+  bd_stop_hold(&mask);
+  bd_status status = bd_onnx_save_weights(ctx, model, graph, is_stopped, path);
+  bd_stop_release(&mask);
+  return status;
+}
+
 static bd_status write_graph(bd_ctx *ctx, const bd_arguments *arguments, const bd_onnx_model *model,
                              bd_onnx_fact *facts, const wishes *wanted,
                              bd_import_graphs *out_graphs) {
   const char *weights = bd_argument(arguments, "--weights");
   bd_module *graph;
   BD_TRY(check_data(ctx, arguments, model));
-  BD_TRY(bd_file_check_place(ctx, bd_argument(arguments, "-o")));
-  if (weights) BD_TRY(bd_file_check_place(ctx, weights));
+  BD_TRY(bd_answer_check_place(ctx, bd_argument(arguments, "-o")));
+  if (weights) BD_TRY(bd_answer_check_place(ctx, weights));
   BD_TRY(bd_onnx_lower(ctx, model, facts, (bd_onnx_loss)wanted->loss, &graph));
   BD_TRY(bd_module_verify(ctx, graph));
   out_graphs->lowered = graph;
   BD_TRY(find_layers(ctx, arguments, wanted, &graph));
   bd_text text = bd_text_init(ctx->arena);
   bd_module_print(graph, &text);
-  BD_TRY(bd_file_write(ctx, bd_argument(arguments, "-o"), text.data, text.length));
+  BD_TRY(bd_answer_write(ctx, &text, bd_argument(arguments, "-o")));
   out_graphs->written = graph;
   BD_TRY(bd_import_describe(ctx, out_graphs->lowered, graph));
-  return weights ? bd_onnx_save_weights(ctx, model, graph, weights) : BD_OK;
+  return weights ? write_weights(ctx, model, graph, weights) : BD_OK;
 }
 
 static bd_status import(bd_ctx *ctx, const bd_arguments *arguments, const bd_onnx_model *model,

@@ -4,6 +4,7 @@
 #include "cli/folder.h"
 #include "cli/import_values.h"
 #include "cli/process.h"
+#include "cli/stop.h"
 #include "cli/temporary.h"
 #include "codegen/evaluation.h"
 #include "ir/base/file.h"
@@ -141,7 +142,10 @@ static bd_status run_program(const check *c, const char *in, const char *out) {
   char *argv[] = {(char *)program, (char *)in, (char *)out, NULL};
   bd_process_end end;
   BD_TRY(bd_process_run(c->ctx, argv, NULL, &end));
-  if (end.exit_code == 0 && !end.stopped_by) return BD_OK;
+  if (end.stopped_by)
+    return bd_fail(c->ctx, BD_EXTERNAL, bd_loc_file(c->model->path),
+                   "running the model was stopped by %s", bd_stop_word(end.stopped_by));
+  if (end.exit_code == 0) return BD_OK;
   return bd_fail(c->ctx, BD_EXTERNAL, bd_loc_file(c->model->path),
                  "the model's program ended with status %d", end.exit_code);
 }
@@ -226,6 +230,7 @@ bd_status bd_import_check(bd_ctx *ctx, const bd_onnx_model *model, bd_onnx_fact 
   c.evaluation = bd_evaluation_create(ctx, SAMPLES);
   for (int i = 0; i < c.count; i++)
     BD_TRY(bd_evaluation_add(ctx, c.evaluation, c.parts[i].function));
+  bd_stop_hold(NULL);
   BD_TRY(bd_temporary_make(ctx, "check", &c.folder));
   bd_owned held;
   bd_own(ctx, &held, remove_folder, (char *)c.folder);

@@ -1,7 +1,7 @@
 // `braid init`: the weights that a program started with the same seed trains from, as a file.
 #include "ir/init.h"
-#include "cli/child.h"
 #include "cli/command.h"
+#include "cli/stop.h"
 #include "frontend/frontend.h"
 #include "frontend/safetensors_write.h"
 #include "ir/pass.h"
@@ -66,7 +66,7 @@ static void list_tensors(bd_ctx *ctx, initial *out) {
 static bool fill(void *user, int index, int64_t first, int64_t count, float *out) {
   const initial *job = user;
   int end = index + 1 < job->count ? job->first[index + 1] : job->part_count;
-  if (bd_stops_came()) return false;
+  if (bd_stop_came()) return false;
   memset(out, 0, (size_t)count * sizeof *out);
   for (int k = job->first[index]; k < end; k++) {
     const part *p = &job->parts[k];
@@ -92,13 +92,12 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, stderr, graph, &graph));
   initial job = {.module = graph, .seed = (uint64_t)seed};
   list_tensors(ctx, &job);
-  sigset_t mask;
-  bd_stops_hold(&mask);
+  bd_stop_hold(NULL);
   bd_status status = bd_safetensors_write(ctx, path, job.count, job.tensors, fill, &job);
-  int stopped_by = bd_stops_release(&mask);
+  int stopped_by = bd_stop_came();
   if (status != BD_OK && stopped_by)
     return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(path),
-                   "writing was stopped by signal %d; nothing is written", stopped_by);
+                   "writing was stopped by %s; nothing is written", bd_stop_word(stopped_by));
   return status;
 }
 

@@ -1,5 +1,6 @@
 // The `braid` command: picks the subcommand, prints its diagnostics, gives the exit status.
 #include "cli/outputs.h"
+#include "cli/stop.h"
 #include "ir/base/suggest.h"
 #include <malloc.h>
 #include <signal.h>
@@ -22,9 +23,10 @@ static void print_help(FILE *stream) {
   fprintf(stream,
           "\n'braid COMMAND --help' tells more. 'braid --version' prints the version.\n\n"
           "exit status: 0 done, 1 bad input, 2 wrong usage, 3 no plan fits, 4 an external "
-          "tool or library\nfailed, 5 an internal error; 'braid run' also gives the codes "
-          "of the trained program:\n10 a rank died, 11 the loss is not finite, 12 bad data, "
-          "13 wrong number of ranks, 14 wrong machine.\n");
+          "tool or library\nfailed, 5 an internal error or out of memory, 130 Ctrl-C (128 and the "
+          "number of the signal);\n'braid run' also gives the codes of the trained program: 10 a "
+          "rank died, 11 the loss is not\nfinite, 12 bad data, 13 wrong number of ranks, 14 wrong "
+          "machine.\n");
 }
 
 static const bd_command *find_command(const char *name) {
@@ -100,6 +102,7 @@ static int end_help(void) {
 
 int main(int argc, char **argv) {
   keep_freed_memory();
+  bd_stop_watch();
   signal(SIGXFSZ, SIG_IGN); // a file that may not grow on is told by who writes it
   if (argc < 2) {
     print_help(stderr);
@@ -124,6 +127,8 @@ int main(int argc, char **argv) {
   if (!ctx) return bd_status_exit_code(BD_EXHAUSTED);
   bd_status status = bd_ctx_run(ctx, run_command, &call);
   int code = call.exit_code ? call.exit_code : bd_status_exit_code(status);
+  int stopped_by = status == BD_OK ? 0 : bd_stop_came();
+  if (stopped_by) code = BD_EXIT_STOPPED + stopped_by;
   if (lost_output() && status == BD_OK) code = bd_status_exit_code(refuse_lost(ctx));
   bd_diags_print(ctx, stderr, wants_color());
   bd_ctx_destroy(ctx);

@@ -1,6 +1,6 @@
 #include "cli/planning.h"
-#include "cli/interrupt.h"
 #include "cli/machine.h"
+#include "cli/stop.h"
 #include "ir/base/clock.h"
 #include "planner/full/full.h"
 #include "planner/told/groups.h"
@@ -40,15 +40,6 @@ static void on_progress(void *user, const bd_plan_progress *progress) {
   v->next = bd_clock_seconds() + SECONDS_BETWEEN_LINES;
 }
 
-static bd_status search(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
-                        const bd_plan_request *request, bd_plan *out_plan) {
-  bd_interrupt_watch watch = bd_interrupt_begin();
-  bd_status status = (request->full ? bd_plan_search_full : bd_plan_search)(ctx, train, cluster,
-                                                                            request, out_plan);
-  bd_interrupt_end(&watch);
-  return status;
-}
-
 static bd_status read_solver(bd_ctx *ctx, const bd_arguments *arguments, bd_solver_kind *out) {
   int solver = BD_SOLVER_GLPK;
   BD_TRY(bd_argument_choice(ctx, arguments, "--solver", bd_solver_names, &solver));
@@ -66,13 +57,16 @@ bd_status bd_planning_search(bd_ctx *ctx, const bd_arguments *arguments, const b
   BD_TRY(bd_argument_int(ctx, arguments, "--threads", 1, MOST_THREADS, &threads));
   BD_TRY(read_solver(ctx, arguments, &request->solver));
   request->threads = (int)threads;
-  request->stop = bd_interrupt_flag();
+  request->stop = bd_stop_wish();
   if (v.terminal || bd_argument_flag(arguments, "--verbose")) {
     request->progress = on_progress;
     request->progress_user = &v;
   }
   v.next = v.terminal ? bd_clock_seconds() + SECONDS_BETWEEN_LINES : 0;
-  bd_status status = search(ctx, train, cluster, request, out_plan);
+  bd_stop_wish_begin();
+  bd_status status = (request->full ? bd_plan_search_full : bd_plan_search)(ctx, train, cluster,
+                                                                            request, out_plan);
+  if (status == BD_EXTERNAL && *request->stop) *arguments->exit_code = BD_EXIT_STOPPED + SIGINT;
   if (v.terminal)
     fprintf(stderr, "\r\033[K");
   else if (request->progress)
@@ -83,29 +77,28 @@ bd_status bd_planning_search(bd_ctx *ctx, const bd_arguments *arguments, const b
 bd_status bd_planning_compare(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                               const bd_plan_request *request, bd_plan *plan,
                               bd_familiar_list *out_list) {
-  bd_interrupt_watch watch = bd_interrupt_begin();
   bd_status status = bd_plan_compare_familiar(ctx, train, cluster, request, plan, out_list);
-  bd_interrupt_end(&watch);
+  bd_stop_wish_end();
+  if (status == BD_OK && *request->stop && !strstr(plan->search, "stopped by an interrupt"))
+    bd_warn(ctx, BD_NOWHERE,
+            "the interrupt came after the search: its plan is kept, and not compared with all "
+            "familiar choices");
   return status;
 }
 
 bd_status bd_planning_tell_groups(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                                   const bd_plan_request *request, double limit_seconds,
                                   bd_plan *plan) {
-  bd_interrupt_watch watch = bd_interrupt_begin();
-  bd_status status = plan
-                         ? bd_plan_tell_groups(ctx, train, cluster, request, limit_seconds, plan)
-                         : bd_plan_tell_fitting_groups(ctx, train, cluster, request, limit_seconds);
-  bd_interrupt_end(&watch);
-  return status;
+  return plan ? bd_plan_tell_groups(ctx, train, cluster, request, limit_seconds, plan)
+              : bd_plan_tell_fitting_groups(ctx, train, cluster, request, limit_seconds);
 }
 
 bd_status bd_planning_look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                            bd_plan_request *request, bd_search_outcome *out_outcome) {
-  bd_interrupt_watch watch = bd_interrupt_begin();
-  request->stop = bd_interrupt_flag();
+  request->stop = bd_stop_wish();
+  bd_stop_wish_begin();
   bd_status status =
       (request->full ? bd_plan_look_full : bd_plan_look)(ctx, train, cluster, request, out_outcome);
-  bd_interrupt_end(&watch);
+  bd_stop_wish_end();
   return status;
 }

@@ -6,15 +6,17 @@
 #include "planner/planner.h"
 #include "planner/told/familiar.h"
 
-// As bd_plan_search, with the command's options `--threads`, `--solver` and `--verbose`. The first
-// interrupt ends the search, a second one ends braid. A plan that is not proven for the reason that
-// the search was cut short comes with a warning.
+// As bd_plan_search, with the command's options `--threads`, `--solver` and `--verbose`. From its
+// start to the end of bd_planning_compare the first interrupt ends what is under way with the plan
+// in hand, a second one ends braid; where there is no plan, the exit status is that of an
+// interrupt. A plan that is not proven for the reason that the search was cut short comes with a
+// warning.
 BD_NODISCARD bd_status bd_planning_search(bd_ctx *ctx, const bd_arguments *arguments,
                                           const bd_module *train, const bd_cluster *cluster,
                                           bd_plan_request *request, bd_plan *out_plan);
 
-// As bd_plan_compare_familiar; the first interrupt ends the searches that are under way, so that
-// the plan in hand is kept.
+// As bd_plan_compare_familiar. Interrupts are stops again afterwards; one that no search has told
+// of by then comes with a warning.
 BD_NODISCARD bd_status bd_planning_compare(bd_ctx *ctx, const bd_module *train,
                                            const bd_cluster *cluster,
                                            const bd_plan_request *request, bd_plan *plan,

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/folder.h"
 #include "cli/machine.h"
+#include "cli/stop.h"
 #include "cli/temporary.h"
 #include "ir/base/file.h"
 #include <math.h>
@@ -48,10 +49,11 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   bd_cluster nominal, measured;
   BD_TRY(bd_argument_int(ctx, arguments, "--devices", 1, 4, &devices));
   BD_TRY(bd_argument_int(ctx, arguments, "--threads", 1, 256, &threads));
-  if (path) BD_TRY(bd_file_check_place(ctx, path));
+  if (path) BD_TRY(bd_answer_check_place(ctx, path));
   BD_TRY(bd_machine_probe(ctx, (int)devices, &nominal));
   if (threads) nominal.threads_per_device = (int)threads;
   const char *folder;
+  bd_stop_hold(NULL);
   BD_TRY(bd_temporary_make(ctx, "probe", &folder));
   bd_owned held;
   bd_own(ctx, &held, remove_folder, (char *)folder);

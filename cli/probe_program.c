@@ -3,6 +3,7 @@
 #include "cli/mpirun.h"
 #include "cli/probe.h"
 #include "cli/process.h"
+#include "cli/stop.h"
 #include "codegen/codegen.h"
 #include "frontend/frontend.h"
 #include "ir/base/file.h"
@@ -73,7 +74,10 @@ static bd_status train_program(bd_ctx *ctx, const program *p, const char **out_p
                                (int)(sizeof arguments / sizeof *arguments), arguments);
   BD_TRY(bd_mpirun_check(ctx));
   BD_TRY(bd_process_run(ctx, argv, log, &end));
-  if (end.exit_code == 0 && !end.stopped_by) return BD_OK;
+  if (end.stopped_by)
+    return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "measuring was stopped by %s; nothing is written",
+                   bd_stop_word(end.stopped_by));
+  if (end.exit_code == 0) return BD_OK;
   return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "the program that measures this machine failed");
 }
 

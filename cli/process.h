@@ -10,9 +10,9 @@ typedef struct bd_process_end {
 } bd_process_end;
 
 // Runs argv[0] (looked up on PATH) and waits for it. `log`: a file that takes its output, or NULL.
-// It is a process group of its own with nothing to read. SIGINT, SIGTERM and SIGHUP to braid end
-// the group by SIGTERM, and by SIGKILL when that does not help; when braid dies, it is told by
-// SIGTERM. Errors: BD_EXTERNAL when it cannot be started.
+// It is a process group of its own with nothing to read. Stops of braid (cli/stop.h) end the group
+// by SIGTERM, and by SIGKILL when that does not help, and are held from then on; when braid dies,
+// it is told by SIGTERM. Errors: BD_EXTERNAL when it cannot be started.
 BD_NODISCARD bd_status bd_process_run(bd_ctx *ctx, char *const *argv, const char *log,
                                       bd_process_end *out_end);
 

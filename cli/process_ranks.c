@@ -1,6 +1,7 @@
 // The ranks of a program that needs no launcher of its own.
 #include "cli/child.h"
 #include "cli/process.h"
+#include "cli/stop.h"
 #include "ir/base/clock.h"
 #include "runtime/braid_rt_abi.h"
 #include <errno.h>
@@ -115,7 +116,10 @@ bd_status bd_process_run_ranks(bd_ctx *ctx, char *const *argv, int ranks, bd_pro
     press(&t, sigtimedwait(&watched, NULL, &tick), &out->stopped_by);
     known = reap(&t);
   }
-  if (!out->stopped_by) sigprocmask(SIG_SETMASK, &mask, NULL);
+  if (out->stopped_by)
+    bd_stop_return(out->stopped_by);
+  else
+    sigprocmask(SIG_SETMASK, &mask, NULL);
   if (error)
     return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "cannot start '%s': %s", argv[0], strerror(error));
   if (!known) return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "lost the ranks of '%s'", argv[0]);

@@ -2,6 +2,7 @@
 #include "cli/command.h"
 #include "cli/mpirun.h"
 #include "cli/process.h"
+#include "cli/stop.h"
 #include "ir/base/file.h"
 #include "ir/plan.h"
 #include <stdlib.h>
@@ -13,7 +14,7 @@ enum {
   FIRST_PROGRAM_CODE = 10,
   LAST_PROGRAM_CODE = 14,
   DEAD_RANK = 10,
-  SIGNALLED = 128,
+  SIGNALLED = 128, // as mpirun and shells tell it
   LAST_SIGNAL = 64
 };
 
@@ -57,8 +58,8 @@ static bd_status pass_status_on(bd_ctx *ctx, const bd_process_end *end, bool by_
                                 int *out_code) {
   int code = end->exit_code;
   if (end->stopped_by) {
-    *out_code = SIGNALLED + end->stopped_by;
-    return BD_OK;
+    *out_code = BD_EXIT_STOPPED + end->stopped_by;
+    return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "stopped by %s", bd_stop_word(end->stopped_by));
   }
   bool own = code >= FIRST_PROGRAM_CODE && code <= LAST_PROGRAM_CODE;
   if (code == 0 || own || code == BD_EXIT_USAGE || code == bd_status_exit_code(BD_EXTERNAL) ||

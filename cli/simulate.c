@@ -138,7 +138,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   if (trace) {
     bd_text events = bd_text_init(ctx->arena);
     BD_TRY(bd_sim_trace(ctx, &s.problem, &record, &events));
-    BD_TRY(bd_file_write(ctx, trace, events.data, events.length));
+    BD_TRY(bd_answer_write(ctx, &events, trace));
   }
   const bd_told_replay replay = {&s.plan, &s.problem, &result, s.cluster};
   if (bd_argument_flag(arguments, "--json"))

@@ -2,8 +2,8 @@
 // declares it in planner/bare.h.
 #include "cli/answer.h"
 #include "cli/command.h"
-#include "cli/interrupt.h"
 #include "cli/machine.h"
+#include "cli/stop.h"
 #include "ir/base/file.h"
 #include "ir/base/gzip.h"
 #include "planner/bare.h"
@@ -48,7 +48,7 @@ static bd_status read_request(bd_ctx *ctx, const bd_arguments *arguments, bd_bar
   BD_TRY(bd_argument_int(ctx, arguments, "--threads", 1, 1024, &threads));
   out->budget = (double)budget;
   out->threads = (int)threads;
-  out->stop = bd_interrupt_flag();
+  out->stop = bd_stop_wish();
   out->json = bd_argument_flag(arguments, "--json");
   return BD_OK;
 }
@@ -78,10 +78,11 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
         format->name);
   bd_text text = bd_text_init(ctx->arena);
   const char *path = bd_argument(arguments, "-o");
-  if (path) BD_TRY(bd_file_check_place(ctx, path));
-  bd_interrupt_watch watch = bd_interrupt_begin();
+  if (path) BD_TRY(bd_answer_check_place(ctx, path));
+  bd_stop_wish_begin();
   bd_status status = format->solve(ctx, &request, &text);
-  bd_interrupt_end(&watch);
+  bd_stop_wish_end();
+  if (status == BD_EXTERNAL && *request.stop) *arguments->exit_code = BD_EXIT_STOPPED + SIGINT;
   BD_TRY(status);
   return bd_answer_write(ctx, &text, path);
 }

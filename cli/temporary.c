@@ -1,4 +1,5 @@
 #include "cli/temporary.h"
+#include "cli/stop.h"
 #include "ir/base/file.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -26,9 +27,13 @@ bd_status bd_temporary_make(bd_ctx *ctx, const char *what, const char **out_path
 bd_status bd_temporary_check(bd_ctx *ctx, const char *user, int64_t bytes) {
   const char *folder = bd_temporary_folder(), *trial;
   struct statvfs about;
-  BD_TRY(bd_temporary_make(ctx, "trial", &trial));
-  bool known = statvfs(trial, &about) == 0;
-  rmdir(trial);
+  sigset_t mask;
+  bd_stop_hold(&mask);
+  bd_status status = bd_temporary_make(ctx, "trial", &trial);
+  bool known = status == BD_OK && statvfs(trial, &about) == 0;
+  if (status == BD_OK) rmdir(trial);
+  bd_stop_release(&mask);
+  BD_TRY(status);
   int64_t free_bytes = known ? (int64_t)(about.f_bavail * about.f_frsize) : bytes;
   if (free_bytes >= bytes) return BD_OK;
   return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(folder),

@@ -1,11 +1,12 @@
 #include "cli/why.h"
+#include "cli/answer.h"
 #include "cli/difference.h"
 #include "cli/machine.h"
 #include "cli/outputs.h"
 #include "cli/plan_model.h"
 #include "cli/planning.h"
+#include "cli/stop.h"
 #include "frontend/frontend.h"
-#include "ir/base/file.h"
 #include "planner/constraints/read.h"
 #include "planner/full/full.h"
 #include "planner/full/stage.h"
@@ -106,7 +107,7 @@ static bd_status tell_forced(bd_ctx *ctx, const asking *a, bd_plan *plan, bd_tol
   BD_TRY(bd_plan_break_down(ctx, a->train, &a->cluster, plan));
   bd_plan_print(plan, a->train, &text);
   const char *path = bd_argument(a->arguments, "-o");
-  if (path) BD_TRY(bd_file_write(ctx, path, text.data, text.length));
+  if (path) BD_TRY(bd_answer_write(ctx, &text, path));
   return bd_told_parse(ctx, path ? path : "forced", text.data, text.length, out);
 }
 
@@ -171,15 +172,17 @@ bd_status bd_why(bd_ctx *ctx, const bd_arguments *arguments, const bd_told_plan 
   bd_difference difference;
   const char *path = bd_argument(arguments, "-o");
   BD_TRY(bd_outputs_check_plan(ctx, arguments, &told->plan));
-  if (path) BD_TRY(bd_file_check_place(ctx, path));
+  if (path) BD_TRY(bd_answer_check_place(ctx, path));
   BD_TRY(make_request(ctx, &a));
   BD_TRY(load_model(ctx, &a));
   BD_TRY(load_cluster(ctx, &a));
   BD_TRY(bd_planning_look(ctx, a.train, &a.cluster, &a.request, &outcome));
   bool any = outcome.found || outcome.lacking_bytes > 0;
-  if (!any && outcome.interrupted)
+  if (!any && outcome.interrupted) {
+    *arguments->exit_code = BD_EXIT_STOPPED + SIGINT;
     return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE,
                    "the search was interrupted before it found a plan");
+  }
   const char *reason = any ? NULL : find_reason(ctx, &a);
   if (any) {
     BD_TRY(tell_forced(ctx, &a, &outcome.plan, &forced));

@@ -55,7 +55,8 @@ static bd_status emit_stage(bd_emitter *e, const bd_layout *layout, const char *
 static bd_status emit_all(bd_emitter *e, const char *folder) {
   bd_layout *layouts = BD_NEW_ARRAY(e->ctx->arena, bd_layout, e->module->stages);
   bd_text program = bd_text_init(e->ctx->arena), header = bd_text_init(e->ctx->arena),
-          makefile = bd_text_init(e->ctx->arena), instructions = bd_text_init(e->ctx->arena);
+          makefile = bd_text_init(e->ctx->arena), readme = bd_text_init(e->ctx->arena),
+          instructions = bd_text_init(e->ctx->arena);
   e->instructions = &instructions;
   for (int s = 0; s < e->module->stages; ++s)
     BD_TRY(bd_layout_of_stage(e->ctx, e->module, s, e->plan->schedule,
@@ -67,9 +68,11 @@ static bd_status emit_all(bd_emitter *e, const char *folder) {
   BD_TRY(bd_emit_program(e, layouts, &program));
   bd_emit_kernel_header(e, &header);
   bd_emit_makefile(e, &makefile);
+  bd_emit_readme(e, &readme);
   BD_TRY(write_file(e, folder, "main.c", &program));
   BD_TRY(write_file(e, folder, "kernels.h", &header));
   BD_TRY(write_file(e, folder, "Makefile", &makefile));
+  BD_TRY(write_file(e, folder, "README", &readme));
   if (e->module->cuda) {
     bd_text device_code = bd_text_init(e->ctx->arena);
     bd_emit_device_code(&device_code);

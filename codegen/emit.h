@@ -141,6 +141,8 @@ BD_NODISCARD bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *lay
 void bd_emit_makefile(const bd_emitter *emitter, bd_text *text);
 void bd_emit_evaluation_makefile(const bd_emitter *emitter, bd_text *text);
 void bd_emit_kernel_header(const bd_emitter *emitter, bd_text *text);
+// The page that tells how the folder is built and run, and what its files are.
+void bd_emit_readme(const bd_emitter *emitter, bd_text *text);
 // The assembler file that embeds the device code.
 void bd_emit_device_code(bd_text *text);
 #endif

@@ -3,6 +3,8 @@
 #include "ir/pitch.h"
 #include "runtime/braid_rt_abi.h"
 #include <assert.h>
+#include <ctype.h>
+#include <string.h>
 
 static bool draws(const bd_function *function, int first, int count) {
   for (int i = first; i < first + count; ++i)
@@ -62,6 +64,18 @@ bool bd_emit_begins_ahead(const bd_emitter *emitter, int number, int step) {
   return false;
 }
 
+static bool is_of_name(char c) {
+  return isalnum((unsigned char)c) || c == '_';
+}
+
+// Whether a name stands in the text by itself.
+static bool holds_name(const bd_text *text, const char *name) {
+  size_t length = strlen(name);
+  for (const char *at = text->data; (at = strstr(at, name)); at += length)
+    if ((at == text->data || !is_of_name(at[-1])) && !is_of_name(at[length])) return true;
+  return false;
+}
+
 static void add_signature(const bd_emit_body *body, int number) {
   const bd_function *f = body->function;
   bd_text *text = body->text;
@@ -76,6 +90,26 @@ static void add_signature(const bd_emit_body *body, int number) {
   if (bd_emit_begins_ahead(body->emitter, number, -1))
     bd_text_add(text, ", const bd_rt_gather *ahead");
   bd_text_add(text, ") {\n");
+}
+
+// Parameters that the statements do without: a weight that an earlier call gathers, say, or the
+// workspace of values that are never stored.
+static void add_unused(const bd_emit_body *body, const bd_text *statements) {
+  const bd_function *f = body->function;
+  bd_text unused = bd_text_init(body->emitter->ctx->arena);
+  for (int i = 0; i < f->param_count + f->result_count; ++i) {
+    bool is_param = i < f->param_count;
+    bd_id v = is_param ? f->params[i] : f->results[i - f->param_count];
+    const char *name = bd_intern_f(body->emitter->ctx, "v%d", v);
+    if ((!is_param || bd_emit_is_passed(f, i)) && !holds_name(statements, name))
+      bd_text_addf(&unused, "%s(void)%s", unused.length ? ", " : "", name);
+  }
+  static const char *const segments[] = {"tape", "work"};
+  const bool has[] = {bd_emit_uses_tape(f), bd_emit_uses_workspace(f)};
+  for (int i = 0; i < 2; ++i)
+    if (has[i] && !holds_name(statements, segments[i]))
+      bd_text_addf(&unused, "%s(void)%s", unused.length ? ", " : "", segments[i]);
+  if (unused.length) bd_text_addf(body->text, "  %s;\n", unused.data);
 }
 
 static void add_local_type(const bd_emit_body *body, bd_id id) {
@@ -307,17 +341,20 @@ BD_NODISCARD static bd_status add_steps(const bd_emit_body *body, steps *s) {
 }
 
 bd_status bd_emit_function(bd_emitter *emitter, int function) {
-  const bd_emit_body body = {emitter, emitter->module->functions[function], emitter->text};
+  bd_text statements = bd_text_init(emitter->ctx->arena);
+  const bd_function *f = emitter->module->functions[function];
+  const bd_emit_body whole = {emitter, f, emitter->text}, body = {emitter, f, &statements};
   steps s = {.function = function,
              .fusion = emitter->prefetch[function].fusion,
              .epilogues = emitter->prefetch[function].epilogues};
   bd_fused_norm_find(emitter->ctx, emitter->module, function, emitter->prefetch, &s.norms);
   BD_TRY(bd_emit_kernels(emitter, function, &s.fusion, &s.norms));
-  bd_text_addf(body.text, "\n// %s.\n",
-               body.function->role == BD_ROLE_BACKWARD ? "Backward" : "Forward");
-  add_signature(&body, function);
   add_pointers(&body, &s);
   BD_TRY(add_steps(&body, &s));
-  bd_text_add(body.text, "  bd_rt_mark(rt, BD_RT_MARK_OTHER);\n}\n");
+  bd_text_addf(whole.text, "\n// %s.\n", f->role == BD_ROLE_BACKWARD ? "Backward" : "Forward");
+  add_signature(&whole, function);
+  add_unused(&whole, &statements);
+  bd_text_add_n(whole.text, statements.data, statements.length);
+  bd_text_add(whole.text, "  bd_rt_mark(rt, BD_RT_MARK_OTHER);\n}\n");
   return BD_OK;
 }

@@ -312,7 +312,7 @@ void bd_emit_weights(bd_emitter *emitter, const bd_layout *layouts, int stage, b
                    entries - r.period);
   }
   // Neither table may be empty.
-  if (count == 0) bd_text_add(text, "    {{.stored_name = \"\"}},\n");
+  if (count == 0) bd_text_add(text, "    {.first = {.stored_name = \"\"}},\n");
   if (count == 0) bd_text_addf(&runs, "    {0, 0, weights%d},\n", stage);
   bd_text_addf(text, "};\n\nstatic const bd_rt_weight_run runs%d[] = {\n%s};\n", stage, runs.data);
 }

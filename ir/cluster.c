@@ -84,10 +84,17 @@ static bd_status add_spec(bd_ctx *ctx, parts *p, const char *spec) {
   const bd_cluster_preset *preset;
   int nodes = 0, devices = 0;
   BD_TRY(read_part(ctx, spec, &preset, &nodes, &devices));
-  if (!preset->halves[0]) return add_part(ctx, p, preset, nodes, devices);
-  BD_TRY(add_part(ctx, p, find_preset(preset->halves[0]), nodes - nodes / 2, devices));
-  if (nodes == 1) return BD_OK;
-  return add_part(ctx, p, find_preset(preset->halves[1]), nodes / 2, devices);
+  const char *const *halves = preset->halves;
+  if (!halves[0]) return add_part(ctx, p, preset, nodes, devices);
+  if (nodes % 2)
+    return bd_fail(
+        ctx, BD_INVALID, BD_NOWHERE,
+        "cluster \"%s\": %s is half %s and half %s, so it has an even number of nodes; give one, "
+        "or the number of each: %s:%dx%d+%s:%dx%d",
+        spec, preset->name, halves[0], halves[1], halves[0], nodes - nodes / 2, devices, halves[1],
+        nodes / 2 ? nodes / 2 : 1, devices);
+  BD_TRY(add_part(ctx, p, find_preset(halves[0]), nodes / 2, devices));
+  return add_part(ctx, p, find_preset(halves[1]), nodes / 2, devices);
 }
 
 static bd_status load_presets(bd_ctx *ctx, const char *spec, bd_cluster *out) {

@@ -245,7 +245,7 @@ static inline int64_t bd_rt_attention_sums_bytes(int64_t batch, int64_t heads, i
 // What a compiled folder has by name, beside the stages' sources: its plan, its program, what is
 // built from that.
 #define BD_RT_PROGRAM_FILES                                                                        \
-  "plan.json", "main.c", "Makefile", "build.log", "build", "runtime", "train", "kernels.h",        \
-      "kernels.ll", "kernels.s", "kernels.ptx", "device_code.s"
+  "plan.json", "main.c", "Makefile", "README", "build.log", "build", "runtime", "train",           \
+      "kernels.h", "kernels.ll", "kernels.s", "kernels.ptx", "device_code.s"
 #define BD_RT_STAGE_FILE "stage%d.c"
 #endif

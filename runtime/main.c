@@ -146,7 +146,8 @@ static int run(bd_rt *rt) {
 
 static int parse(bd_rt *rt, int argc, char **argv) {
   char message[1024] = "";
-  int status = bd_rt_options_parse(argc, argv, &rt->options, message, sizeof message);
+  int status = bd_rt_options_parse(argc, argv, rt->program->optimizer, &rt->options, message,
+                                   sizeof message);
   if (!status && !rt->options.help && !rt->options.data && rt->options.steps > 0) {
     snprintf(message, sizeof message, "--data FILE is needed to train");
     status = BD_RT_EXIT_USAGE;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,45 +15,48 @@ typedef struct option {
   const char *name;
   kind kind;
   size_t offset;
-  double least, most; // of reals; most itself is allowed only where it is finite and inclusive
-  int open;           // `most` is excluded
+  double least, most;  // of reals; most itself is allowed only where it is finite and inclusive
+  int open;            // `most` is excluded
+  unsigned optimizers; // of programs with these alone, a bit each; 0: of all
 } option;
 
 #define MOST_COUNT (INT64_C(1) << 40)
 #define AT(field) offsetof(bd_rt_options, field)
+#define ADAMS (1u << BD_RT_ADAMW | 1u << BD_RT_ADAM)
 static const option options_table[] = {
-    {"steps", COUNT, AT(steps), 0, 0, 0},
-    {"warmup", COUNT, AT(warmup), 0, 0, 0},
-    {"seed", SEED, AT(seed), 0, 0, 0},
-    {"data", TEXT, AT(data), 0, 0, 0},
-    {"init", TEXT, AT(init), 0, 0, 0},
-    {"metrics", TEXT, AT(metrics), 0, 0, 0},
-    {"save", TEXT, AT(save), 0, 0, 0},
-    {"report", TEXT, AT(report), 0, 0, 0},
-    {"profile", TEXT, AT(profile), 0, 0, 0},
-    {"tune", TEXT, AT(tune), 0, 0, 0},
-    {"lr", REAL, AT(lr), 0, 1e6, 0},
-    {"min-lr", REAL, AT(min_lr), 0, 1e6, 0},
-    {"weight-decay", REAL, AT(weight_decay), 0, 1e6, 0},
-    {"beta1", REAL, AT(beta1), 0, 1, 1},
-    {"beta2", REAL, AT(beta2), 0, 1, 1},
-    {"eps", REAL, AT(eps), 0, 1, 0},
-    {"momentum", REAL, AT(momentum), 0, 1, 1},
-    {"clip", REAL, AT(clip), 0, 1e30, 0},
-    {"loss-scale", REAL, AT(loss_scale), 1, 0x1p100, 0},
-    {"loss-scale-growth", REAL, AT(loss_scale_growth), 1, 0x1p20, 0},
-    {"loss-scale-backoff", REAL, AT(loss_scale_backoff), 0x1p-20, 1, 1},
-    {"loss-scale-interval", COUNT, AT(loss_scale_interval), 0, 0, 0},
-    {"tokenizer", TOKENIZER, AT(tokenizer), 0, 0, 0},
-    {"tf32", SWITCH, AT(tf32), 0, 0, 0},
-    {"any-order", SWITCH, AT(any_order), 0, 0, 0},
+    {"steps", COUNT, AT(steps), 0, 0, 0, 0},
+    {"warmup", COUNT, AT(warmup), 0, 0, 0, 0},
+    {"seed", SEED, AT(seed), 0, 0, 0, 0},
+    {"data", TEXT, AT(data), 0, 0, 0, 0},
+    {"init", TEXT, AT(init), 0, 0, 0, 0},
+    {"metrics", TEXT, AT(metrics), 0, 0, 0, 0},
+    {"save", TEXT, AT(save), 0, 0, 0, 0},
+    {"report", TEXT, AT(report), 0, 0, 0, 0},
+    {"profile", TEXT, AT(profile), 0, 0, 0, 0},
+    {"tune", TEXT, AT(tune), 0, 0, 0, 0},
+    {"lr", REAL, AT(lr), 0, 1e6, 0, 0},
+    {"min-lr", REAL, AT(min_lr), 0, 1e6, 0, 0},
+    {"weight-decay", REAL, AT(weight_decay), 0, 1e6, 0, 0},
+    {"beta1", REAL, AT(beta1), 0, 1, 1, ADAMS},
+    {"beta2", REAL, AT(beta2), 0, 1, 1, ADAMS},
+    {"eps", REAL, AT(eps), 0, 1, 0, ADAMS},
+    {"momentum", REAL, AT(momentum), 0, 1, 1, 1u << BD_RT_MOMENTUM},
+    {"clip", REAL, AT(clip), 0, 1e30, 0, 0},
+    {"loss-scale", REAL, AT(loss_scale), 1, 0x1p100, 0, 0},
+    {"loss-scale-growth", REAL, AT(loss_scale_growth), 1, 0x1p20, 0, 0},
+    {"loss-scale-backoff", REAL, AT(loss_scale_backoff), 0x1p-20, 1, 1, 0},
+    {"loss-scale-interval", COUNT, AT(loss_scale_interval), 0, 0, 0, 0},
+    {"tokenizer", TOKENIZER, AT(tokenizer), 0, 0, 0, 0},
+    {"tf32", SWITCH, AT(tf32), 0, 0, 0, 0},
+    {"any-order", SWITCH, AT(any_order), 0, 0, 0, 0},
 };
 enum { OPTIONS = sizeof options_table / sizeof options_table[0], MOST_NAME = 32 };
+_Static_assert(OPTIONS <= 64, "options that are given are bits of a word");
 
 const char *bd_rt_options_help(void) {
   return "Trains the model that this program was compiled for.\n"
          "\n"
-         "Options (--name VALUE or --name=VALUE):\n"
+         "Options (--name VALUE or --name=VALUE, each once):\n"
          "  --data PATH         training data: a token file as nanoGPT writes it (uint16, no "
          "header) or\n"
          "                      llm.c (with its header), Megatron's NAME.idx beside NAME.bin, or "
@@ -225,8 +229,65 @@ static int fail_unknown(const char *argument, const char *name, size_t length, c
   return BD_RT_EXIT_USAGE;
 }
 
-int bd_rt_options_parse(int argc, char **argv, bd_rt_options *out_options, char *message,
-                        size_t message_bytes) {
+static int fail(char *message, size_t message_bytes, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static int fail(char *message, size_t message_bytes, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  vsnprintf(message, message_bytes, format, values);
+  va_end(values);
+  return BD_RT_EXIT_USAGE;
+}
+
+// Reads argv[*at], and its value behind it. `given` has a bit for each option so far.
+static int read_option(int argc, char **argv, int *at, uint64_t *given, bd_rt_options *options,
+                       char *message, size_t message_bytes) {
+  const char *const argument = argv[*at];
+  const int dashes = !strncmp(argument, "--", 2);
+  const char *const name = argument + (dashes ? 2 : 0);
+  const size_t length = strcspn(name, "=");
+  const option *const option = dashes ? find_option(name, length) : NULL;
+  if (!option) return fail_unknown(argument, name, length, message, message_bytes);
+  const uint64_t bit = UINT64_C(1) << (option - options_table);
+  if (*given & bit) return fail(message, message_bytes, "--%s is given twice", option->name);
+  *given |= bit;
+  if (option->kind == SWITCH && name[length] == '=')
+    return fail(message, message_bytes, "--%s takes no value", option->name);
+  const char *const value = option->kind == SWITCH ? ""
+                            : name[length] == '='  ? name + length + 1
+                            : *at + 1 < argc       ? argv[++*at]
+                                                   : NULL;
+  if (!value) return fail(message, message_bytes, "--%s needs a value", option->name);
+  if (parse_value(option, value, options)) return 0;
+  char values[64] = "";
+  name_values(option, values, sizeof values);
+  return fail(message, message_bytes, "--%s takes %s, not '%s'", option->name, values, value);
+}
+
+// Options that the optimizer has no use for, and rates that would rise.
+static int check_together(const bd_rt_options *options, uint64_t given, int optimizer,
+                          char *message, size_t message_bytes) {
+  static const char *const names[] = {[BD_RT_SGD] = "sgd",
+                                      [BD_RT_ADAMW] = "adamw",
+                                      [BD_RT_MOMENTUM] = "momentum",
+                                      [BD_RT_ADAM] = "adam",
+                                      [BD_RT_ADAFACTOR] = "adafactor"};
+  for (int i = 0; i < OPTIONS; i++) {
+    const unsigned wanted = options_table[i].optimizers;
+    if (!(given >> i & 1) || !wanted || wanted >> optimizer & 1) continue;
+    return fail(message, message_bytes,
+                "--%s is for programs compiled with --optimizer %s, this one is with %s",
+                options_table[i].name, wanted == ADAMS ? "adamw or adam" : "momentum",
+                names[optimizer]);
+  }
+  if (options->min_lr > options->lr)
+    return fail(message, message_bytes, "--min-lr %g is above --lr %g, from where it is to fall",
+                options->min_lr, options->lr);
+  return 0;
+}
+
+int bd_rt_options_parse(int argc, char **argv, int optimizer, bd_rt_options *out_options,
+                        char *message, size_t message_bytes) {
   *out_options = (bd_rt_options){.steps = 10,
                                  .seed = 1,
                                  .lr = 3e-4,
@@ -238,34 +299,17 @@ int bd_rt_options_parse(int argc, char **argv, bd_rt_options *out_options, char 
                                  .momentum = 0.9,
                                  .clip = 1,
                                  .loss_scale_interval = -1};
+  uint64_t given = 0;
   for (int i = 1; i < argc; i++) {
     if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
       out_options->help = 1;
       return 0;
     }
-    const int dashes = !strncmp(argv[i], "--", 2);
-    const char *const name = argv[i] + (dashes ? 2 : 0);
-    const size_t length = strcspn(name, "=");
-    const option *const option = dashes ? find_option(name, length) : NULL;
-    if (!option) return fail_unknown(argv[i], name, length, message, message_bytes);
-    if (option->kind == SWITCH && name[length] == '=') {
-      snprintf(message, message_bytes, "--%s takes no value", option->name);
-      return BD_RT_EXIT_USAGE;
-    }
-    const char *const value = option->kind == SWITCH ? ""
-                              : name[length] == '='  ? name + length + 1
-                                                     : argv[++i];
-    if (!value) {
-      snprintf(message, message_bytes, "--%s needs a value", option->name);
-      return BD_RT_EXIT_USAGE;
-    }
-    if (!parse_value(option, value, out_options)) {
-      char values[64] = "";
-      name_values(option, values, sizeof values);
-      snprintf(message, message_bytes, "--%s takes %s, not '%s'", option->name, values, value);
-      return BD_RT_EXIT_USAGE;
-    }
+    const int status = read_option(argc, argv, &i, &given, out_options, message, message_bytes);
+    if (status) return status;
   }
+  const int status = check_together(out_options, given, optimizer, message, message_bytes);
+  if (status) return status;
   if (out_options->min_lr < 0) out_options->min_lr = out_options->lr;
   return 0;
 }

@@ -18,9 +18,10 @@ typedef struct bd_rt_options {
   int tf32, any_order, help;
 } bd_rt_options;
 
-// 0, or a usage error described in `message`. Strings point into argv.
-int bd_rt_options_parse(int argc, char **argv, bd_rt_options *out_options, char *message,
-                        size_t message_bytes);
+// The options of a program with `optimizer` (BD_RT_SGD, ...), each given once at most. 0, or a
+// usage error described in `message`. Strings point into argv.
+int bd_rt_options_parse(int argc, char **argv, int optimizer, bd_rt_options *out_options,
+                        char *message, size_t message_bytes);
 // Whether --save names a folder: by a slash at its end, so that all ranks say the same.
 int bd_rt_options_name_folder(const char *save);
 // The text of --help.

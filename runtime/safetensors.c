@@ -227,7 +227,7 @@ int bd_rt_file_open(const char *path, bd_rt_file *out_file, char *message, size_
   *out_file = (bd_rt_file){.fd = open(path, O_RDONLY | O_CLOEXEC)};
   if (out_file->fd < 0) {
     snprintf(message, message_bytes, "%s: %s", path, strerror(errno));
-    return BD_RT_EXIT_EXTERNAL;
+    return BD_RT_EXIT_DATA;
   }
   reader r = {.file = out_file};
   if (open_checked(&r)) return 0;

@@ -126,11 +126,15 @@ ranks_of() {
 }
 
 # Runs OUT with its ranks and the options of OUT/check; the ranks' words are in $work/log.
-#   run_ranks OUT RANKS [MORE-OPTIONS [COMMAND]]       the last two in words without spaces; COMMAND runs the program
+#   run_ranks OUT RANKS [MORE-OPTIONS [COMMAND]]       the last two in words without spaces; MORE-OPTIONS take the place
+#                                                      of the folder's of the same names; COMMAND runs the program
 run_ranks() {
-  out=$1 ranks=$2 more=${3:-} around=${4:-} rank=0 pids='' status=0
+  out=$1 ranks=$2 more=${3:-} around=${4:-} rank=0 pids='' status=0 replaced=
   set --
-  while IFS= read -r word; do set -- "$@" "$word"; done <"$out/check/options"
+  while IFS= read -r word; do
+    case $word in --*) case " $more " in *" $word "*) replaced=yes ;; *) replaced= ;; esac ;; esac
+    [ -n "$replaced" ] || set -- "$@" "$word" # an option, or its value
+  done <"$out/check/options"
   share=0
   [ "$ranks" -le "$gpus" ] || share=1
   program=$(cd "$out" && pwd)/train

@@ -13,6 +13,7 @@ typedef struct saver {
   int count;
   bd_stored_tensor *tensors; // by name
   const bd_onnx_tensor **sources;
+  bool (*is_stopped)(void);
   bd_status status; // of reading
 } saver;
 
@@ -24,6 +25,7 @@ static int by_name(const void *a, const void *b) {
 static bool fill(void *user, int index, int64_t first, int64_t count, float *out) {
   saver *s = user;
   bd_onnx_number piece[PIECE];
+  if (s->is_stopped()) return false;
   memset(out, 0, (size_t)count * sizeof *out);
   for (int64_t done = 0; done < count && s->status == BD_OK; done += PIECE) {
     int64_t now = count - done < PIECE ? count - done : PIECE;
@@ -66,8 +68,8 @@ static void list_tensors(saver *s, const bd_module *graph) {
 }
 
 bd_status bd_onnx_save_weights(bd_ctx *ctx, const bd_onnx_model *model, const bd_module *graph,
-                               const char *path) {
-  saver s = {.ctx = ctx, .model = model, .status = BD_OK};
+                               bool (*is_stopped)(void), const char *path) {
+  saver s = {.ctx = ctx, .model = model, .is_stopped = is_stopped, .status = BD_OK};
   list_tensors(&s, graph);
   bd_status status = bd_safetensors_write(ctx, path, s.count, s.tensors, fill, &s);
   return s.status != BD_OK ? s.status : status;

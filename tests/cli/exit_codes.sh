@@ -95,3 +95,41 @@ expect 13 'needs 4 ranks' mpirun --quiet --oversubscribe $root -n 3 "$program" -
 expect 2 "unknown argument '--no-such'" "$braid" run out --no-such 1
 expect 4 'nowhere/metrics.jsonl' "$braid" run out --steps 1 --data text.txt --metrics nowhere/metrics.jsonl
 expect 4 'nowhere/weights' "$braid" run out --steps 1 --data text.txt --save nowhere/weights.safetensors
+
+# Files that are missing, are folders or lead nowhere: 1 of all commands, 12 of what a program reads.
+mkdir -p folder/blocked
+for named in none folder; do
+  expect 1 "$named" "$braid" compile "$named" --devices 2 --global-batch 4 -o other
+  expect 1 "$named" "$braid" compile gpt2-tiny --cluster "$named" --global-batch 4 -o other
+  expect 1 "$named" "$braid" compile gpt2-tiny --devices 4 --plan "$named" -o other
+  expect 1 "$named" "$braid" compile gpt2-tiny --devices 4 --partial "$named" -o other
+  expect 1 "$named" "$braid" explain "$named"
+  expect 1 "$named" "$braid" diff out "$named"
+  expect 1 "$named" "$braid" diff "$named" out
+  expect 1 "$named" "$braid" simulate "$named"
+  expect 1 "$named" "$braid" simulate out --cluster "$named"
+  expect 1 "$named" "$braid" solve "$named"
+  expect 1 "$named" "$braid" run "$named"
+  expect 1 "$named" "$braid" init "$named" -o other
+  expect 1 "$named" "$braid" opt "$named"
+  expect 1 "$named" "$braid" import "$named"
+  expect 12 "$named" "$braid" run out --steps 1 --data "$named"
+  expect 12 "$named" "$braid" run out --steps 1 --data text.txt --init "$named"
+done
+# And outputs that have no place: 1, and 4 of what a program writes, which would lose what it has trained.
+echo 'L 1
+0 1 1 1 2
+a_last 1' >chain.txt
+for named in none/other text.txt/other folder; do
+  case $named in folder) there=folder/blocked ;; *) there=$named ;; esac
+  expect 1 "$named" "$braid" compile gpt2-tiny --devices 2 --seq 16 --global-batch 4 --emit plan -o "$named"
+  expect 1 "$named" "$braid" explain out --why zero=1 -o "$named"
+  expect 1 "$named" "$braid" simulate out --trace "$named"
+  expect 1 "$named" "$braid" solve chain.txt --budget 100 -o "$named"
+  expect 1 "$named" "$braid" init gpt2-tiny -o "$named"
+  expect 1 "$named" "$braid" probe -o "$named"
+  expect 4 "$named" "$braid" run out --steps 1 --data text.txt --metrics "$there"
+  expect 4 "$named" "$braid" run out --steps 1 --data text.txt --report "$there"
+  expect 4 "$named" "$braid" run out --steps 1 --data text.txt --profile "$there"
+done
+[ ! -e other ] && [ ! -e none ] || fail "something was written"

@@ -31,7 +31,7 @@ build_fake() {
 }
 
 link_fake() {
-  (cd "$1" && cc -std=c11 -D_GNU_SOURCE -O1 -Wall -Werror -I. -I"$root" -o train main.c stage*.c \
+  (cd "$1" && cc -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror -I. -I"$root" -o train main.c stage*.c \
     device_code.s build/table.c build/kernels.o "${libraries[@]}")
 }
 

@@ -15,7 +15,7 @@ fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 # about braid matches, of all ranks together; empty: there is none. The rank `victim` is killed in step 2, or as
 # soon as the file `blocked` is there, and the others end within 30 seconds; the data ends in step 2 where `emptied`
 # is set. `took`: seconds from the start, or from that death, to the end of all.
-# `hosts`: the machines of the ranks, where they are not on this one.
+# `hosts`: the machines of the ranks, where they are not on this one. `data`: the file, where it is not text.txt.
 run() {
   local name=$1 ranks=$2 expected=$3 line=$4 rank settings=() processes=() codes=() start=$SECONDS
   shift 4
@@ -28,7 +28,7 @@ run() {
     env RANK=$rank WORLD_SIZE="$ranks" LOCAL_RANK=$rank LOCAL_WORLD_SIZE="$ranks" BRAID_JOB="$$-$name" \
       TINY_RANKS="$ranks" BD_FAKE_RANK=$rank BD_FAKE_FOLDER="$work/shared" BRAID_JOIN_SECONDS=20 \
       BD_FAKE_REPORT="$work/report.$rank" BD_FAKE_HOST="${hosts[rank]:-this}" "${settings[@]}" \
-      "${limit[@]}" "$tiny" --data text.txt "$@" 2>"log.$rank" </dev/null &
+      "${limit[@]}" "$tiny" --data "${data:-text.txt}" "$@" 2>"log.$rank" </dev/null &
     processes+=($!)
   done
   if [ -n "${victim:-}${emptied:-}" ]; then
@@ -105,7 +105,7 @@ run held-gpu 1 14 'has 10000000 of 40000000 bytes free; the program needs 335559
 run world 1 13 'needs 2 ranks (1 stage of 2), but was started with 1' TINY_RANKS=2 -- --steps 1
 run option 2 '2 2' "unknown argument '--stepz'" -- --stepz 1
 run launcher 1 2 'RANK=one' RANK=one -- --steps 1
-run no-data 2 '12 12' 'absent.txt: ' -- --steps 1 --data absent.txt
+data=absent.txt run no-data 2 '12 12' 'absent.txt: ' -- --steps 1
 run no-metrics 2 '4 4' 'absent/metrics: ' -- --steps 1 --metrics absent/metrics
 run not-finite 2 '11 11' 'of step [0-9]* is not finite' -- --steps 50 --lr 1000000 --clip 0 --beta1 0 --beta2 0 --eps 0
 run alone 1 10 '1 of 2 ranks have joined within 2 seconds' TINY_RANKS=2 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 BRAID_JOIN_SECONDS=2 -- --steps 1

@@ -55,8 +55,8 @@ static void check_compiles(bd_hostile *test, const char *folder, const char *nam
   if (child == 0) {
     const int file = open(said, O_CREAT | O_TRUNC | O_WRONLY, 0600);
     if (file < 0 || dup2(file, STDERR_FILENO) < 0 || chdir(folder) != 0) _exit(126);
-    execlp("cc", "cc", "-std=c11", "-D_GNU_SOURCE", "-Werror", "-Wall", "-fsyntax-only", "-I.",
-           name, (char *)NULL);
+    execlp("cc", "cc", "-std=c11", "-D_GNU_SOURCE", "-Werror", "-Wall", "-Wextra", "-fsyntax-only",
+           "-I.", name, (char *)NULL);
     _exit(126);
   }
   int ended;

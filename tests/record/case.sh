@@ -16,7 +16,7 @@ build_case() {
   from=("$model" --cluster "$cluster" --plan "$root/tests/record/plans/$1.json")
   "$braid" compile "${from[@]}" --emit exec -o "$2/exec.braid"
   "$braid" compile "${from[@]}" --emit c -o "$2/out"
-  cc -std=c11 -D_GNU_SOURCE -O0 -Wall -Werror -shared -fPIC -I"$2/out" -I"$root" -o "$2/program.so" \
+  cc -std=c11 -D_GNU_SOURCE -O0 -Wall -Wextra -Werror -shared -fPIC -I"$2/out" -I"$root" -o "$2/program.so" \
     "$2"/out/main.c "$2"/out/stage*.c
   files=("$2/program.so" "$2/exec.braid" "$2/out/plan.json")
 }
