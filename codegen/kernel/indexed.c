@@ -60,7 +60,7 @@ bd_status bd_gen_gather(bd_gen *g) {
               .out = bd_gen_out(g, 0)};
   bd_access x = bd_gen_in(g, 0);
   leave_rows(&l, &x);
-  bd_access *accesses[] = {&x, &l.row, &l.ids, &l.out};
+  bd_access *accesses[] = {&l.row, &l.ids, &l.out, &x};
   bd_gen_points points = {
       .loops = g->kernel->function->values[g->op->out[0]].type.rank,
       .access_count = 4,

@@ -20,6 +20,10 @@ typedef struct bd_narrowed {
 void bd_precision_propagate(const bd_function *function, const bool *narrow_param,
                             bool *out_narrow);
 
+// Whether the op's result has the same values as a half of type `dtype`, whatever it is computed
+// from: ones and zeros, and constants that are such numbers. It has no gradient.
+bool bd_precision_is_exact(const bd_function *function, const bd_op *op, bd_dtype dtype);
+
 // Makes `narrowed->to` with the parameters and results that it asks for. `forward`: of a backward
 // function, the pair's other half, rewritten already; else NULL.
 BD_NODISCARD bd_status bd_precision_rewrite(bd_ctx *ctx, bd_narrowed *narrowed,

@@ -1,5 +1,6 @@
 // One function of the pass `precision`: each op computes on narrow operands where it has any, casts
 // stand where an op needs another width, and what must stay wide is wide from where it is summed.
+// What is exact in either width is made in the one that an op takes it in.
 #include "ir/free_names.h"
 #include "ir/passes/precision.h"
 
@@ -36,10 +37,12 @@ void bd_precision_propagate(const bd_function *function, const bool *narrow_para
 typedef struct rewriter {
   bd_ctx *ctx;
   const bd_function *from;
+  const bd_narrowed *forward; // of a backward function
   bd_function *to;
-  bd_id *moved; // per value of `from`
-  bd_id *other; // per value of `from`: the cast of the moved one to the other width, or BD_NO_ID
-  bool *wide;   // per value of `from`: wanted wide, not only as a cast of what is narrow
+  bd_id *moved;        // per value of `from`; of an exact one BD_NO_ID until an op takes it
+  bd_id *other;        // per value of `from`: the moved one in the other width, or BD_NO_ID
+  bool *exact;         // per value of `from`: the same in either width
+  bool *wide;          // per value of `from`: wanted wide, not only as a cast of what is narrow
   bd_free_names names; // unlike those of both functions
   bd_dtype narrow;
 } rewriter;
@@ -99,26 +102,57 @@ static bd_id add_cast(rewriter *r, bd_id id, bd_dtype dtype, const char *name, b
   return out;
 }
 
+static int moved_group(const rewriter *r, const bd_op *op) {
+  return op->group < 0 ? -1 : r->forward->op_moved[op->group];
+}
+
+// Appends the op that makes an exact value, so that it makes `dtype`.
+static bd_id add_exact(rewriter *r, bd_id value, bd_dtype dtype, const char *name) {
+  const bd_op *op = &r->from->ops[r->from->values[value].producer];
+  bd_type type = r->from->values[value].type;
+  type.dtype = dtype;
+  bd_id out = bd_function_add_value(r->ctx, r->to, name, type);
+  bd_op *made = bd_function_add_op(r->ctx, r->to, op->kind, op->in_count,
+                                   op->in_count ? &r->moved[op->in[0]] : NULL, 1, &out, op->loc);
+  for (int i = 0; i < op->attr_count; i++)
+    bd_op_set_attr(r->ctx, made, op->attrs[i]);
+  bd_op_set_attr(r->ctx, made, bd_attr_string(r->ctx, "dtype", bd_dtype_name(dtype)));
+  if (r->forward) made->group = moved_group(r, op);
+  return out;
+}
+
 // The moved value of `value`, in `dtype`.
 static bd_id as(rewriter *r, bd_id value, bd_dtype dtype, bd_loc loc) {
-  if (dtype_of(r, r->moved[value]) == dtype) return r->moved[value];
-  if (r->other[value] == BD_NO_ID)
-    r->other[value] = add_cast(r, r->moved[value], dtype, free_name(r, value, dtype), loc);
-  return r->other[value];
+  bd_id *moved = &r->moved[value], *other = &r->other[value];
+  if (*moved == BD_NO_ID) *moved = add_exact(r, value, dtype, r->from->values[value].name);
+  if (dtype_of(r, *moved) == dtype) return *moved;
+  if (*other == BD_NO_ID) {
+    const char *name = free_name(r, value, dtype);
+    *other =
+        r->exact[value] ? add_exact(r, value, dtype, name) : add_cast(r, *moved, dtype, name, loc);
+  }
+  return *other;
 }
 
 typedef struct operand_widths {
   bool any_wide, any_narrow; // of the elements, as they were moved
 } operand_widths;
 
+// Exact ones follow the others; without others they stay wide.
 static operand_widths find_widths(const rewriter *r, const bd_op *op) {
   operand_widths widths = {false, false};
+  bool any_exact = false;
   for (int k = 0; k < op->in_count; k++) {
     if (!is_element(r->from, op, k)) continue;
+    if (r->exact[op->in[k]]) {
+      any_exact = true;
+      continue;
+    }
     bool narrow = is_narrow(r, r->moved[op->in[k]]);
     widths.any_narrow |= narrow;
     widths.any_wide |= !narrow;
   }
+  widths.any_wide |= any_exact && !widths.any_narrow;
   return widths;
 }
 
@@ -198,14 +232,35 @@ static void move_results(rewriter *r, const bool *narrow_result) {
   }
 }
 
+static bd_status move_ops(rewriter *r, int *op_moved) {
+  for (int i = 0; i < r->from->op_count; i++) {
+    const bd_op *op = &r->from->ops[i];
+    if (bd_precision_is_exact(r->from, op, r->narrow)) {
+      r->exact[op->out[0]] = true;
+      r->moved[op->out[0]] = BD_NO_ID;
+      op_moved[i] = -1;
+      continue;
+    }
+    BD_TRY(move_op(r, op, &op_moved[i]));
+    if (r->forward) r->to->ops[op_moved[i]].group = moved_group(r, op);
+  }
+  return BD_OK;
+}
+
+static bd_id saved(rewriter *r, bd_id value) {
+  return r->moved[value] == BD_NO_ID ? as(r, value, BD_F32, r->from->loc) : r->moved[value];
+}
+
 bd_status bd_precision_rewrite(bd_ctx *ctx, bd_narrowed *narrowed, const bd_narrowed *forward) {
   const bd_function *from = narrowed->from;
   bd_arena *arena = ctx->arena;
   rewriter r = {.ctx = ctx,
                 .from = from,
+                .forward = forward,
                 .to = bd_function_create(ctx, from->name),
                 .moved = BD_NEW_ARRAY(arena, bd_id, from->value_count),
                 .other = BD_NEW_ARRAY(arena, bd_id, from->value_count),
+                .exact = BD_NEW_ARRAY(arena, bool, from->value_count),
                 .wide = BD_NEW_ARRAY(arena, bool, from->value_count),
                 .names = bd_free_names_of(ctx, from),
                 .narrow = narrowed->dtype};
@@ -220,14 +275,9 @@ bd_status bd_precision_rewrite(bd_ctx *ctx, bd_narrowed *narrowed, const bd_narr
   narrowed->op_moved = BD_NEW_ARRAY(arena, int, from->op_count);
   find_wide(&r, narrowed->narrow_result);
   move_params(&r, narrowed->narrow_param);
-  for (int i = 0; i < from->op_count; i++) {
-    const bd_op *op = &from->ops[i];
-    BD_TRY(move_op(&r, op, &narrowed->op_moved[i]));
-    bd_op *made = &r.to->ops[narrowed->op_moved[i]];
-    if (forward) made->group = op->group < 0 ? -1 : forward->op_moved[op->group];
-  }
+  BD_TRY(move_ops(&r, narrowed->op_moved));
   move_results(&r, narrowed->narrow_result);
   for (int i = 0; i < from->save_count; i++)
-    bd_function_add_save(ctx, r.to, r.moved[from->saves[i]]);
+    bd_function_add_save(ctx, r.to, saved(&r, from->saves[i]));
   return BD_OK;
 }

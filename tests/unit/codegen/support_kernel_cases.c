@@ -258,6 +258,7 @@ const kernel_case gpu_kernel_cases[] = {
     {BD_OP_SLICE, "3,5,40", "dim=2 start=16 size=24", "AB"},
     // Rows that are looked up, and indices of elements.
     {BD_OP_GATHER, "7,50,24 i9", "dim=1", "AvCi"},
+    {BD_OP_GATHER, "3,8,1001 i4", "dim=1", "AvCi"},
     {BD_OP_GATHER, "50 i7,40", "dim=0", "vj"},
     {BD_OP_GATHER, "7,50 i7,40", "dim=1 batch=1", "Av"},
     {BD_OP_DROPOUT, "2,4,1003", "p=0.3 site=7", "B"},

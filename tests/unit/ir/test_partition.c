@@ -252,8 +252,50 @@ static void test_sums_are_cut(void **state) {
   bd_ctx_destroy(ctx);
 }
 
+static const char casts_text[] =
+    "braid sharded \"casts\" {\n"
+    "  mesh [2] stages 1 micro_batch 4\n"
+    "  func @f(%x: bf16[B,8] sharded [1], %s: f32[B,8] sharded [0]) peer @f.grad {\n"
+    "    %x.f32 = cast(%x) {dtype=\"f32\"} split [0] : f32[B,8]\n"
+    "    %y.f32 = mul(%x.f32, %s) split [0] : f32[B,8]\n"
+    "    %y = cast(%y.f32) {dtype=\"bf16\"} split [1] : bf16[B,8] sharded [1]\n"
+    "    save %s\n"
+    "    return %y\n"
+    "  }\n"
+    "  func @f.grad(%s: f32[B,8] sharded [0], %d.y: bf16[B,8] sharded [1]) backward peer @f restores 1 {\n"
+    "    %d.y.f32 = cast(%d.y) {dtype=\"f32\"} group -1 split [-] : f32[B,8]\n"
+    "    %d.x.f32 = mul(%d.y.f32, %s) group 1 split [0] : f32[B,8]\n"
+    "    %d.x = cast(%d.x.f32) {dtype=\"bf16\"} group -1 split [-] : bf16[B,8]\n"
+    "    return %d.x of 0\n"
+    "  }\n"
+    "  main(%x: bf16[B,8] sharded [1] reals, %s: f32[B,8] sharded [0] reals, %dloss: f32[] sharded [-]) {\n"
+    "    %y = call @f(%x, %s) stage 0 : bf16[B,8] sharded [1]\n"
+    "    return %dloss\n"
+    "  }\n"
+    "}\n";
+
+// Casts of gradients are not whole because nothing splits them, and what is exchanged beside one is the narrow side.
+static void test_casts_of_gradients(void **state) {
+  (void)state;
+  static const bd_op_kind expected[] = {BD_OP_ALL_TO_ALL, BD_OP_CAST, BD_OP_MUL, BD_OP_CAST, BD_OP_ALL_TO_ALL};
+  enum { EXPECTED = sizeof expected / sizeof *expected };
+  bd_ctx *ctx = bd_ctx_create();
+  bd_module *sharded = NULL;
+  bd_function *grad;
+  bd_status status = bd_module_parse(ctx, "casts", casts_text, strlen(casts_text), &sharded);
+  if (status == BD_OK)
+    status = bd_partition_function(ctx, sharded, bd_module_find(sharded, "f.grad"), &grad);
+  bd_diags_print(ctx, stderr, false);
+  assert_int_equal(status, BD_OK);
+  assert_int_equal(grad->op_count, EXPECTED);
+  for (int i = 0; i < EXPECTED; i++)
+    assert_int_equal(grad->ops[i].kind, expected[i]);
+  bd_ctx_destroy(ctx);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_primitives), cmocka_unit_test(test_sums_are_cut),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_primitives), cmocka_unit_test(test_casts_of_gradients),
+                                     cmocka_unit_test(test_sums_are_cut),
                                      cmocka_unit_test(test_random_strategies)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
