@@ -25,10 +25,21 @@ BD_NODISCARD bd_status bd_hf_t5_config(bd_ctx *ctx, const bd_json *json, bd_t5_c
 // configuration, and those that would change what the model computes.
 BD_NODISCARD bd_status bd_hf_only_known(bd_ctx *ctx, const bd_json *json, const char *const *own);
 
-// Refuses a folder whose member "architectures" names another model of the family than the one that
-// is built of it; warns of one that has another head beside it.
+// transformers' names for models of one family: one body serves many tasks, of which braid builds
+// one.
+enum { BD_HF_MOST_BUILT = 2 };
+typedef struct bd_hf_architectures {
+  const char *built[BD_HF_MOST_BUILT]; // the task that is built, under each of its names
+  const char *more; // has another head beside it, which the loss does not read; or NULL
+  const char *body; // has no head, which where the output matrix is tied lacks nothing; or NULL
+  bool tied;        // where the configuration does not say
+} bd_hf_architectures;
+
+// Refuses a folder whose member "architectures" names another model than those that `known` of the
+// family `model_type` allows; warns of one that has another head beside it.
 BD_NODISCARD bd_status bd_hf_check_architectures(bd_ctx *ctx, const bd_json *json,
-                                                 const char *model_type);
+                                                 const char *model_type,
+                                                 const bd_hf_architectures *known);
 
 // Of the member, or of the whole where it is absent.
 bd_loc bd_hf_place(const bd_json *json, const char *key);

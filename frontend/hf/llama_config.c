@@ -1,4 +1,5 @@
 #include "frontend/hf/hf.h"
+#include <assert.h>
 #include <string.h>
 
 // Members of the families that are built alike; each family lacks some.
@@ -264,8 +265,10 @@ static const struct {
 bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model_type,
                              bd_llama_config *out_config) {
   size_t family = 0;
-  while (strcmp(families[family].model_type, model_type) != 0)
+  while (strcmp(families[family].model_type, model_type) != 0) {
     ++family;
+    assert(family < sizeof families / sizeof families[0]);
+  }
   bd_llama_config c = families[family].defaults;
   c.width = 4096;
   c.layers = c.heads = 32;

@@ -1,5 +1,6 @@
 #include "frontend/hf/hf.h"
 #include "ir/base/file.h"
+#include "ir/base/text.h"
 #include <string.h>
 
 typedef bd_status (*family_load)(bd_ctx *ctx, const char *folder, const bd_json *json,
@@ -56,9 +57,30 @@ static bd_status load_t5(bd_ctx *ctx, const char *folder, const bd_json *json,
 static const struct {
   const char *model_type;
   family_load load;
-} families[] = {{"gpt2", load_gpt2},     {"llama", load_llama}, {"mistral", load_llama},
-                {"mixtral", load_llama}, {"qwen2", load_llama}, {"bert", load_bert},
-                {"t5", load_t5},         {"vit", load_vit}};
+  bd_hf_architectures architectures;
+} families[] = {
+    {"gpt2", load_gpt2, {.built = {"GPT2LMHeadModel"}, .body = "GPT2Model", .tied = true}},
+    {"llama", load_llama, {.built = {"LlamaForCausalLM"}, .body = "LlamaModel"}},
+    {"mistral", load_llama, {.built = {"MistralForCausalLM"}, .body = "MistralModel"}},
+    {"mixtral", load_llama, {.built = {"MixtralForCausalLM"}, .body = "MixtralModel"}},
+    {"qwen2", load_llama, {.built = {"Qwen2ForCausalLM"}, .body = "Qwen2Model"}},
+    {"bert", load_bert, {.built = {"BertForMaskedLM"}, .more = "BertForPreTraining"}},
+    {"t5",
+     load_t5,
+     {.built = {"T5ForConditionalGeneration", "T5WithLMHeadModel"},
+      .body = "T5Model",
+      .tied = true}},
+    {"vit", load_vit, {.built = {"ViTForImageClassification"}}},
+};
+enum { FAMILIES = sizeof families / sizeof families[0] };
+
+static bd_status fail_unknown(bd_ctx *ctx, const bd_json *model_type) {
+  bd_text names = bd_text_init(ctx->arena);
+  for (int i = 0; i < FAMILIES; ++i)
+    bd_text_addf(&names, "%s%s", i > 0 ? ", " : "", families[i].model_type);
+  return bd_fail(ctx, BD_UNSUPPORTED, model_type->loc, "model type \"%s\" is not supported (%s)",
+                 model_type->string, names.data);
+}
 
 // The folder's own name, without the path to it.
 static const char *folder_name(bd_ctx *ctx, const char *folder) {
@@ -81,18 +103,15 @@ bd_status bd_hf_load(bd_ctx *ctx, const char *folder, const bd_model_options *op
   const bd_json *quantization = bd_json_find(json, "quantization_config");
   if (quantization && quantization->kind != BD_JSON_NULL)
     return bd_fail(ctx, BD_UNSUPPORTED, quantization->loc, "quantized models are not supported");
-  for (size_t i = 0; i < sizeof families / sizeof families[0]; ++i) {
+  for (int i = 0; i < FAMILIES; ++i) {
     if (strcmp(families[i].model_type, model_type) != 0) continue;
     bd_module *graph = NULL;
-    BD_TRY(bd_hf_check_architectures(ctx, json, model_type));
+    BD_TRY(bd_hf_check_architectures(ctx, json, model_type, &families[i].architectures));
     BD_TRY(families[i].load(ctx, folder, json, options, &graph));
     graph->name = folder_name(ctx, folder);
     if (options->vocabulary == 0) BD_TRY(bd_hf_check_weights(ctx, folder, graph));
     *out_graph = graph;
     return BD_OK;
   }
-  return bd_fail(
-      ctx, BD_UNSUPPORTED, bd_json_find(json, "model_type")->loc,
-      "model type \"%s\" is not supported (gpt2, llama, mistral, mixtral, qwen2, bert, t5, vit)",
-      model_type);
+  return fail_unknown(ctx, bd_json_find(json, "model_type"));
 }

@@ -35,8 +35,13 @@ typedef struct bd_onnx_member {
   const bd_onnx_number *dims; // of the member
 } bd_onnx_member;
 
-// Sequences are followed through so many members.
-#define BD_ONNX_MOST_MEMBERS 1024
+// Sequences are followed through so many members each. What puts a member in or takes one out makes
+// the others anew, and what joins them makes an op of each: a small file may ask for very many.
+enum {
+  BD_ONNX_MOST_MEMBERS = 1024,
+  BD_ONNX_MOST_MADE = 1 << 20,   // of all sequences of a model
+  BD_ONNX_MOST_JOINED = 1 << 16, // in all ConcatFromSequence of a model
+};
 
 typedef struct bd_onnx_sequence {
   bd_onnx_dtype dtype; // of all members

@@ -8,6 +8,7 @@ typedef struct walk {
   int room;
   bd_onnx_fact **in;
   bd_onnx_fact *out;
+  bd_onnx_members members;
 } walk;
 
 static void make_room(walk *w, const bd_onnx_node *node) {
@@ -70,7 +71,8 @@ static bd_status infer_node(walk *w, const bd_onnx_node *node) {
                        .in_count = node->in_count,
                        .out_count = node->out_count,
                        .in = w->in,
-                       .out = w->out};
+                       .out = w->out,
+                       .members = &w->members};
   bool reached;
   BD_TRY(is_reached(w, &step, node->guard, &reached));
   if (!reached) return BD_OK;

@@ -7,6 +7,12 @@ static bd_status give(bd_onnx_step *step, bd_onnx_dtype dtype, int count,
   if (count > BD_ONNX_MOST_MEMBERS)
     return bd_onnx_step_fail(step, BD_UNSUPPORTED, "its sequence has more than %d members",
                              BD_ONNX_MOST_MEMBERS);
+  step->members->made += count;
+  if (step->members->made > BD_ONNX_MOST_MADE)
+    return bd_onnx_step_fail(step, BD_UNSUPPORTED,
+                             "the sequences up to it have more than %d members together; export "
+                             "the model without lists of tensors",
+                             BD_ONNX_MOST_MADE);
   bd_onnx_sequence *sequence = BD_NEW(step->ctx->arena, bd_onnx_sequence);
   *sequence = (bd_onnx_sequence){dtype, count, members};
   step->out[0].sequence = sequence;
@@ -79,25 +85,24 @@ static bd_status infer_length(bd_onnx_step *step) {
 // Sizes of the parts: those given, or one for all but the last, which may be smaller.
 static bd_status read_sizes(const bd_onnx_step *step, int axis, int64_t extent, int *out_count,
                             const bd_onnx_number **out_sizes) {
-  const bd_onnx_number one = bd_onnx_whole(1), *given = NULL;
+  const bd_onnx_number *given = NULL;
   int count = 0;
   BD_TRY(bd_onnx_numbers(step, NULL, 1, &count, &given));
-  if (!given) given = &one;
-  *out_count = count;
-  *out_sizes = given;
   int64_t sum = 0;
   for (int i = 0; i < count; i++)
     if (given[i].batch || given[i].integer < 0 ||
         __builtin_add_overflow(sum, given[i].integer, &sum))
       return bd_onnx_step_fail(step, BD_INVALID, "its parts have sizes that are none");
   if (step->in[1] && step->in[1]->rank == 1) {
+    *out_count = count;
+    *out_sizes = given;
     if (sum == extent) return BD_OK;
     return bd_onnx_step_fail(step, BD_INVALID,
                              "the sizes of its parts add up to %lld, not to the %lld of dimension "
                              "%d",
                              (long long)sum, (long long)extent, axis);
   }
-  int64_t size = given[0].integer;
+  int64_t size = given ? given[0].integer : 1;
   if (size < 1) return bd_onnx_step_fail(step, BD_INVALID, "its parts have sizes that are none");
   int64_t parts = extent / size + (extent % size > 0);
   if (parts > BD_ONNX_MOST_MEMBERS) parts = BD_ONNX_MOST_MEMBERS + 1; // is refused
@@ -189,6 +194,12 @@ static bd_status infer_concat(bd_onnx_step *step) {
   int axis = 0;
   bd_onnx_number dims[BD_MAX_RANK + 1], sum = bd_onnx_whole(in->count);
   if (in->count == 0) return bd_onnx_step_fail(step, BD_INVALID, "its sequence is empty");
+  step->members->joined += in->count;
+  if (step->members->joined > BD_ONNX_MOST_JOINED)
+    return bd_onnx_step_fail(step, BD_UNSUPPORTED,
+                             "it and the joins before it take more than %d members of sequences "
+                             "together; export the model with Split and Concat instead",
+                             BD_ONNX_MOST_JOINED);
   const bd_onnx_member *first = &in->members[0];
   BD_TRY(bd_onnx_axis(step, bd_onnx_int(step, "axis", 0), first->rank + stacks, &axis));
   for (int i = 0; i < in->count; i++) {

@@ -40,14 +40,20 @@ extern const bd_onnx_rules bd_onnx_pointwise_rules, bd_onnx_arithmetic_rules, bd
     bd_onnx_window_rules, bd_onnx_matrix_rules, bd_onnx_normal_rules, bd_onnx_image_rules,
     bd_onnx_sequence_rules;
 
+// Members of sequences in the part of the model that the walk has passed.
+typedef struct bd_onnx_members {
+  int made, joined;
+} bd_onnx_members;
+
 struct bd_onnx_step {
   bd_ctx *ctx;
   const bd_onnx_model *model;
   const bd_onnx_node *node;
   const bd_onnx_rule *rule;
   int in_count, out_count;
-  bd_onnx_fact **in; // NULL where one is left out; at least 8
-  bd_onnx_fact *out; // types as the signature gives them
+  bd_onnx_fact **in;        // NULL where one is left out; at least 8
+  bd_onnx_fact *out;        // types as the signature gives them
+  bd_onnx_members *members; // of inference; NULL when a step is lowered
 };
 
 // The rule for a node. Errors: BD_UNSUPPORTED for an op or version that none knows.
