@@ -27,13 +27,16 @@ static bd_id weigh(const mixture *m, bd_id shares) {
 // See bd_experts_routed.
 static bd_id tell_routed(const mixture *m, bd_id mark, bd_id share) {
   bd_graph_build *g = m->g;
+  bd_attr each = bd_attr_real(g->ctx, "value", 1 / (m->config->layers * (double)m->sequence));
   bd_type type = bd_type_make(BD_F32, 3, (int64_t[]){BD_DIM_BATCH, 1, m->config->experts});
   bd_attr dims = bd_attr_ints(g->ctx, "dims", type.rank, type.dims);
   bd_attr along = bd_attr_int(g->ctx, "dim", 1);
   bd_id load =
       bd_graph_sum(g, "load", bd_graph_sum(g, "load_by_choice", mark, "abcd->abd"), "abc->ac");
   load = bd_graph_cast(g, "load_real", load, BD_F32);
+  load = bd_graph_op(g, "load_mean", BD_OP_SCALE, 1, &load, 1, &each);
   bd_id shares = bd_graph_sum(g, "share_sum", share, "abc->ac");
+  shares = bd_graph_op(g, "share_mean", BD_OP_SCALE, 1, &shares, 1, &each);
   bd_id both[] = {bd_graph_op(g, "load_row", BD_OP_RESHAPE, 1, &load, 1, &dims),
                   bd_graph_op(g, "share_row", BD_OP_RESHAPE, 1, &shares, 1, &dims)};
   return bd_graph_op(g, "routed", BD_OP_CONCAT, 2, both, 1, &along);
@@ -99,15 +102,16 @@ bd_id bd_experts_perceive(bd_graph_build *g, bd_layer *layer, const bd_llama_con
 bd_id bd_experts_balance(bd_graph_build *g, const bd_llama_config *c, int64_t sequence,
                          bd_id routed) {
   bd_type one = bd_type_make(BD_F32, 1, (int64_t[]){BD_DIM_BATCH});
+  bd_type row = bd_type_make(BD_F32, 2, (int64_t[]){1, c->experts});
   bd_id all = bd_graph_sum(g, "routed_all", routed, "abc->bc");
-  bd_id product = bd_graph_binary(g, "balance_product", BD_OP_MUL,
-                                  bd_transformer_slice(g, "chosen_all", all, 0, 0, 1),
-                                  bd_transformer_slice(g, "share_all", all, 0, 1, 1));
-  bd_id sum = bd_graph_sum(g, "balance_sum", product, "ab->");
   bd_id samples = bd_graph_sum(g, "samples", bd_graph_fill(g, "each", &one, 1), "a->");
-  double layers = (double)c->layers;
-  bd_attr value = bd_attr_real(
-      g->ctx, "value", c->balance * (double)c->experts / (layers * layers * (double)sequence));
-  bd_id mean = bd_graph_binary(g, "balance_mean", BD_OP_DIV, sum, samples);
-  return bd_graph_op(g, "balance", BD_OP_SCALE, 1, &mean, 1, &value);
+  // Of means the product is a half whatever is routed.
+  bd_id mean = bd_graph_binary(g, "share_mean_all", BD_OP_DIV,
+                               bd_transformer_slice(g, "share_all", all, 0, 1, 1),
+                               bd_graph_repeat(g, "samples_each", samples, "->ab", &row));
+  bd_id product = bd_graph_binary(g, "balance_product", BD_OP_MUL,
+                                  bd_transformer_slice(g, "chosen_all", all, 0, 0, 1), mean);
+  bd_id sum = bd_graph_sum(g, "balance_sum", product, "ab->");
+  bd_attr value = bd_attr_real(g->ctx, "value", c->balance * (double)c->experts * (double)sequence);
+  return bd_graph_op(g, "balance", BD_OP_SCALE, 1, &sum, 1, &value);
 }

@@ -74,6 +74,17 @@ cut fp16 one all 5e-5
 cut fp8 fp8 fp8-all 1e-3
 cmp -s fp8/weights.safetensors bf16/weights.safetensors && fail "fp8 changes nothing"
 
+# How unevenly 32,768 tokens load their experts is a number of f16, too; how many they are is none.
+mkdir experts
+cat >experts/config.json <<'END'
+{"model_type": "mixtral", "vocab_size": 257, "max_position_embeddings": 512, "hidden_size": 16, "intermediate_size": 16,
+ "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "sliding_window": null, "num_local_experts": 2,
+ "num_experts_per_tok": 1, "expert_capacity": 64, "output_router_logits": true, "router_aux_loss_coef": 0.01}
+END
+"$braid" compile experts --devices 1 --global-batch 64 --micro-batch 64 --precision fp16 -o routed >/dev/null
+must_run routed routed --steps 1
+check_scales routed 65536
+
 # From far above, the scale comes down to the largest power of two that the first step takes.
 must_run one search --steps 30 --loss-scale 1099511627776
 fits=$(paste -d' ' <(member loss_scale search.jsonl) <(member skipped search.jsonl) | awk '$2 == "false" { print $1; exit }')

@@ -11,7 +11,7 @@
 #include "tests/unit/context.h"
 #include <math.h>
 
-enum { BATCH = 3, TOKENS = 7, WIDTH = 4, INNER = 5, EXPERTS = 3, CHOICES = 2 };
+enum { BATCH = 3, TOKENS = 7, WIDTH = 4, INNER = 5, EXPERTS = 3, CHOICES = 2, LAYERS = 2 };
 enum { X, ROUTER, W1, W2, W3, PARAMS };
 
 typedef struct expected {
@@ -22,7 +22,7 @@ typedef struct expected {
 static bd_llama_config config_of(int64_t capacity) {
   return (bd_llama_config){.width = WIDTH,
                            .inner = INNER,
-                           .layers = 2,
+                           .layers = LAYERS,
                            .activation = BD_OP_SILU,
                            .experts = EXPERTS,
                            .choices = CHOICES,
@@ -87,12 +87,12 @@ static void route(const bd_tensor *in, int sample, int64_t capacity, expected *o
     share_out(in, x + t * WIDTH, share[t]);
     choose(share[t], chosen[t]);
     for (int e = 0; e < EXPERTS; ++e)
-      out->routed[sample][1][e] += share[t][e];
+      out->routed[sample][1][e] += share[t][e] / (TOKENS * LAYERS);
   }
   for (int k = 0; k < CHOICES; ++k)
     for (int t = 0; t < TOKENS; ++t) {
       int e = chosen[t][k];
-      out->routed[sample][0][e] += 1;
+      out->routed[sample][0][e] += 1.0 / (TOKENS * LAYERS);
       if (taken[e]++ >= capacity) {
         out->left_out++;
         continue;
@@ -149,16 +149,16 @@ static void test_balance(void **state) {
   bd_tensor *in = fill_params(ctx, function), *out;
   const bd_random_key key = {0};
   assert_int_equal(bd_interpret_function(ctx, build.module, function, in, &key, &out, NULL), BD_OK);
-  double tokens = BATCH * TOKENS, places = tokens * 2, want = 0; // of two layers
+  double want = 0;
   for (int e = 0; e < EXPERTS; ++e) {
     double chosen = 0, share = 0;
     for (int sample = 0; sample < BATCH; ++sample) {
       chosen += in[0].data[(sample * 2 + 0) * EXPERTS + e];
       share += in[0].data[(sample * 2 + 1) * EXPERTS + e];
     }
-    want += EXPERTS * (chosen / places) * (share / places);
+    want += EXPERTS * (chosen / BATCH) * (share / BATCH);
   }
-  assert_true(fabs(out[0].data[0] - 0.25 * want * tokens) < 1e-6);
+  assert_true(fabs(out[0].data[0] - 0.25 * want * BATCH * TOKENS) < 1e-6);
 }
 
 int main(void) {
