@@ -53,7 +53,7 @@ void bd_command_help(const bd_command *command, FILE *stream);
 
 // Option `name`, declared by the command, or NULL.
 const char *bd_argument(const bd_arguments *arguments, const char *name);
-// The same, also of an option with a value that is passed on: of several the last.
+// The same, also of an option with a value that is passed on.
 const char *bd_argument_given(const bd_arguments *arguments, const char *name);
 static inline bool bd_argument_flag(const bd_arguments *arguments, const char *name) {
   return bd_argument(arguments, name) != NULL;

@@ -1,5 +1,6 @@
 #include "cli/folder.h"
 #include "cli/stop.h"
+#include "codegen/codegen.h"
 #include "ir/base/file.h"
 #include "runtime/braid_rt_abi.h"
 #include <dirent.h>
@@ -41,13 +42,30 @@ static bool is_output(const char *name) {
   return sscanf(name, BD_RT_STAGE_FILE "%n", &stage, &end) == 1 && end > 0 && !name[end];
 }
 
+// A page of that name may also be the user's.
+static bool is_own_page(const char *path) {
+  char start[sizeof BD_README_START] = {0};
+  struct stat about;
+  if (lstat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false;
+  FILE *file = fopen(path, "r");
+  if (!file) return false;
+  size_t length = fread(start, 1, sizeof start - 1, file);
+  fclose(file);
+  return length == sizeof start - 1 && strcmp(start, BD_README_START) == 0;
+}
+
+static bool is_foreign(bd_ctx *ctx, const char *folder, const char *name) {
+  if (strcmp(name, "README") == 0) return !is_own_page(bd_path_join(ctx, folder, name));
+  return !is_output(name);
+}
+
 // An entry of the folder that no output of braid holds, or NULL.
 static const char *find_foreign(bd_ctx *ctx, const char *path) {
   DIR *folder = opendir(path);
   const char *found = NULL;
   if (!folder) return NULL;
   for (struct dirent *entry; !found && (entry = readdir(folder));)
-    if (!is_dots(entry->d_name) && !is_output(entry->d_name))
+    if (!is_dots(entry->d_name) && is_foreign(ctx, path, entry->d_name))
       found = bd_intern_z(ctx, entry->d_name);
   closedir(folder);
   return found;

@@ -137,14 +137,17 @@ static bd_status write_parameters(const check *c, const char *path) {
   return bd_fail(c->ctx, BD_EXTERNAL, bd_loc_file(path), "cannot be written: %s", strerror(errno));
 }
 
+static bd_status refuse_stopped(const check *c, const char *what, int signal) {
+  return bd_fail(c->ctx, BD_EXTERNAL, bd_loc_file(c->model->path), "%s was stopped by %s", what,
+                 bd_stop_word(signal));
+}
+
 static bd_status run_program(const check *c, const char *in, const char *out) {
   const char *program = bd_path_join(c->ctx, c->folder, "evaluate");
   char *argv[] = {(char *)program, (char *)in, (char *)out, NULL};
   bd_process_end end;
   BD_TRY(bd_process_run(c->ctx, argv, NULL, &end));
-  if (end.stopped_by)
-    return bd_fail(c->ctx, BD_EXTERNAL, bd_loc_file(c->model->path),
-                   "running the model was stopped by %s", bd_stop_word(end.stopped_by));
+  if (end.stopped_by) return refuse_stopped(c, "running the model", end.stopped_by);
   if (end.exit_code == 0) return BD_OK;
   return bd_fail(c->ctx, BD_EXTERNAL, bd_loc_file(c->model->path),
                  "the model's program ended with status %d", end.exit_code);
@@ -201,7 +204,9 @@ static bd_status compare_results(const check *c, const char *path) {
     for (int k = 0; status == BD_OK && k < p->function->result_count; k++) {
       difference d = compare(&p->wanted[k], data);
       data += bd_align(d.elements * bd_dtype_bytes(p->wanted[k].type.dtype));
-      status = report(c, p, k, &d);
+      int stopped_by = bd_stop_came();
+      status =
+          stopped_by ? refuse_stopped(c, "comparing the results", stopped_by) : report(c, p, k, &d);
     }
   }
   bd_map_close(&map);

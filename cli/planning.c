@@ -5,7 +5,6 @@
 #include "planner/full/full.h"
 #include "planner/told/groups.h"
 #include <math.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { MOST_THREADS = 256 };
@@ -79,7 +78,7 @@ bd_status bd_planning_compare(bd_ctx *ctx, const bd_module *train, const bd_clus
                               bd_familiar_list *out_list) {
   bd_status status = bd_plan_compare_familiar(ctx, train, cluster, request, plan, out_list);
   bd_stop_wish_end();
-  if (status == BD_OK && *request->stop && !strstr(plan->search, "stopped by an interrupt"))
+  if (status == BD_OK && *request->stop && !plan->interrupted)
     bd_warn(ctx, BD_NOWHERE,
             "the interrupt came after the search: its plan is kept, and not compared with all "
             "familiar choices");

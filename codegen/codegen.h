@@ -8,9 +8,12 @@
 BD_NODISCARD bd_status bd_lower_exec(bd_ctx *ctx, const bd_module *spmd, const bd_plan *plan,
                                      bd_module **out_exec);
 
-// Writes stage*.c, main.c (program tables), kernels (.ll, .s or .ptx) and a Makefile to `folder`,
-// which exists. Nothing of a model file's text reaches the sources but through escaped string
-// literals.
+// How the README of a program's folder begins: by that it is known as braid's.
+#define BD_README_START "A training program, written by braid."
+
+// Writes stage*.c, main.c (program tables), kernels (.ll, .s or .ptx), a Makefile and a README to
+// `folder`, which exists. Nothing of a model file's text reaches the sources but through escaped
+// string literals.
 BD_NODISCARD bd_status bd_emit(bd_ctx *ctx, const bd_module *exec, const bd_plan *plan,
                                const char *folder);
 #endif

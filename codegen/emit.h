@@ -137,6 +137,8 @@ void bd_emit_weights(bd_emitter *emitter, const bd_layout *layouts, int stage, b
 // main.c: the tables of weights and stages.
 BD_NODISCARD bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts,
                                        bd_text *text);
+// Whether a program calls oneDNN: it alone convolves.
+bool bd_emit_convolves(const bd_module *module);
 // What surrounds it: the Makefile, and how stages call kernels.
 void bd_emit_makefile(const bd_emitter *emitter, bd_text *text);
 void bd_emit_evaluation_makefile(const bd_emitter *emitter, bd_text *text);

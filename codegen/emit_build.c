@@ -92,7 +92,7 @@ static void add_device_makefile(const bd_emitter *emitter, bd_text *text) {
   add_device_rules(text);
 }
 
-static bool convolves(const bd_module *module) {
+bool bd_emit_convolves(const bd_module *module) {
   for (int i = 0; i < module->function_count; ++i)
     for (int k = 0; k < module->functions[i]->op_count; ++k) {
       bd_op_kind kind = module->functions[i]->ops[k].kind;
@@ -102,7 +102,7 @@ static bool convolves(const bd_module *module) {
 }
 
 static void add_host_runtime(const bd_emitter *emitter, bd_text *text) {
-  if (convolves(emitter->module)) bd_text_add(text, "BRAID_RT_CONVOLVES = 1\n");
+  if (bd_emit_convolves(emitter->module)) bd_text_add(text, "BRAID_RT_CONVOLVES = 1\n");
   bd_text_add(text, "include runtime/cpu.mk\n\n");
 }
 

@@ -14,20 +14,32 @@ static void add_shape(const bd_plan *plan, bd_text *text) {
       plan->optimizer);
 }
 
-static void add_host_use(int ranks, bd_text *text) {
+static void add_host_use(const bd_emitter *emitter, bd_text *text) {
   bd_text_addf(text,
-               "Build     make                     with mpicc, OpenBLAS and oneDNN\n"
+               "Build     make                     with mpicc%s\n"
                "Run       mpirun -n %d ./train --data FILE --steps 100\n",
-               ranks);
+               bd_emit_convolves(emitter->module) ? ", OpenBLAS and oneDNN" : " and OpenBLAS",
+               bd_plan_ranks(emitter->plan));
 }
 
-static void add_device_use(int ranks, bd_text *text) {
-  bd_text_addf(
-      text,
-      "Build     make                     with the CUDA toolkit in CUDA_HOME, and NCCL\n"
-      "Run       torchrun --nproc-per-node %d --no-python ./train --data FILE --steps 100\n"
-      "          (srun and mpirun do as well; over several nodes, as many ranks on each)\n",
-      ranks);
+// How many of the ranks a node has is not the plan's to say.
+static void add_device_use(const bd_emitter *emitter, bd_text *text) {
+  int ranks = bd_plan_ranks(emitter->plan);
+  bd_text_add(text,
+              "Build     make                     with the CUDA toolkit in CUDA_HOME, and NCCL\n");
+  if (ranks == 1)
+    bd_text_add(
+        text, "Run       torchrun --nproc-per-node 1 --no-python ./train --data FILE --steps 100\n"
+              "          (srun and mpirun do as well)\n");
+  else
+    bd_text_addf(
+        text,
+        "Run       torchrun --nnodes NODES --nproc-per-node GPUS --rdzv-backend c10d \\\n"
+        "            --rdzv-endpoint HOST:29400 --no-python ./train --data FILE --steps 100\n"
+        "          on every node (srun and mpirun do as well): NODES times GPUS is %d, HOST "
+        "one of the\n"
+        "          nodes; a single node needs no --rdzv\n",
+        ranks);
 }
 
 static void add_files(const bd_emitter *emitter, bd_text *text) {
@@ -53,16 +65,15 @@ static void add_files(const bd_emitter *emitter, bd_text *text) {
 }
 
 void bd_emit_readme(const bd_emitter *emitter, bd_text *text) {
-  int ranks = bd_plan_ranks(emitter->plan);
-  bd_text_add(text, "A training program, written by braid. It needs nothing of braid to build and "
-                    "run.\n\n");
+  bd_text_add(text, BD_README_START " It needs nothing of braid to build and run.\n\n");
   add_shape(emitter->plan, text);
   bd_text_add(text, "\n");
   if (emitter->module->cuda)
-    add_device_use(ranks, text);
+    add_device_use(emitter, text);
   else
-    add_host_use(ranks, text);
-  bd_text_add(text, "          or, where braid is: braid run . --data FILE --steps 100\n"
+    add_host_use(emitter, text);
+  bd_text_add(text, "          or, where braid is: braid run . --data FILE --steps 100 (all ranks "
+                    "on this machine)\n"
                     "Options   ./train --help\n"
                     "Explain   braid explain .\n");
   add_files(emitter, text);

@@ -11,11 +11,11 @@
 // Exit statuses of an emitted program (0: done).
 enum {
   BD_RT_EXIT_USAGE = 2,
-  BD_RT_EXIT_EXTERNAL = 4, // MPI, a file or the device failed
+  BD_RT_EXIT_EXTERNAL = 4, // MPI, the device or an output failed
   BD_RT_EXIT_INTERNAL = 5,
   BD_RT_EXIT_DEAD_RANK = 10, // another rank ended early
   BD_RT_EXIT_NONFINITE = 11, // the loss is not a number
-  BD_RT_EXIT_DATA = 12,      // the data file is unusable
+  BD_RT_EXIT_DATA = 12,      // data or weights are missing or unusable
   BD_RT_EXIT_WORLD = 13,     // wrong number of ranks
   BD_RT_EXIT_MACHINE = 14,   // this machine cannot run the code (CPU features, GPU)
 };

@@ -103,11 +103,10 @@ const char *bd_rt_options_help(void) {
          "                      measure some at the start and write those that are fastest\n"
          "  --help              this text\n"
          "\n"
-         "Exit status: 0 done, 2 usage, 4 MPI, a file or the device failed, 5 internal error, 10 "
-         "another\n"
-         "rank ended early, 11 the loss is not finite, 12 unusable data, 13 wrong number of "
-         "ranks,\n"
-         "14 this machine cannot run the code.\n";
+         "Exit status: 0 done, 2 usage, 4 MPI, the device or an output failed, 5 internal error, "
+         "10\n"
+         "another rank ended early, 11 the loss is not finite, 12 data or weights are missing or\n"
+         "unusable, 13 wrong number of ranks, 14 this machine cannot run the code.\n";
 }
 
 static int parse_whole(const char *text, uint64_t most, uint64_t *out_value) {

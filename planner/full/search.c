@@ -33,19 +33,24 @@ bool bd_plan_needs_full(const bd_plan_request *request) {
 }
 
 // Which of them it was: an interrupt ends all searches, the clock each at its time.
-static const char *cut_by(const searching *s) {
+static bool is_interrupted(const searching *s) {
   const volatile sig_atomic_t *stop = s->graphs.deadline.stop;
-  return stop && *stop ? "stopped by an interrupt" : "stopped by the time limit";
+  return s->graphs.cut && stop && *stop;
+}
+
+static const char *cut_by(bool interrupted) {
+  return interrupted ? "stopped by an interrupt" : "stopped by the time limit";
 }
 
 static void finish(searching *s, double bound, bd_plan *out) {
   *out = s->graphs.best;
   out->bound_seconds = fmin(fmin(bound, s->bound_seconds), out->step_seconds);
   out->gap = out->bound_seconds > 0 ? out->step_seconds / out->bound_seconds - 1 : INFINITY;
+  out->interrupted = is_interrupted(s);
   out->search =
       bd_intern_f(s->graphs.ctx, "full space, in part%s%s: %d layer graphs of %d meshes, %d plans",
-                  s->graphs.cut ? ", " : "", s->graphs.cut ? cut_by(s) : "", s->graphs.posed,
-                  s->graphs.meshes, s->graphs.solved);
+                  s->graphs.cut ? ", " : "", s->graphs.cut ? cut_by(out->interrupted) : "",
+                  s->graphs.posed, s->graphs.meshes, s->graphs.solved);
   bd_alternatives_list(s->graphs.ctx, &s->graphs.alternatives, out);
 }
 
@@ -211,6 +216,7 @@ bd_status bd_plan_search_full(bd_ctx *ctx, const bd_module *train, const bd_clus
     bd_warn(ctx, BD_NOWHERE,
             "the search was %s: the plan takes %.4g s a step, and none takes less than %.4g s (a "
             "gap of %.1f %%)",
-            cut_by(&s), out_plan->step_seconds, out_plan->bound_seconds, 100 * out_plan->gap);
+            cut_by(out_plan->interrupted), out_plan->step_seconds, out_plan->bound_seconds,
+            100 * out_plan->gap);
   return BD_OK;
 }

@@ -287,6 +287,7 @@ static void take_faster(comparing *c) {
     faster.bound_seconds = plan->bound_seconds;
     faster.gap = faster.step_seconds / faster.bound_seconds - 1;
     faster.search = plan->search;
+    faster.interrupted = plan->interrupted;
     bd_alternatives_replace(c->ctx, plan, c->request->full, c->cluster, &faster);
     *plan = faster;
   }

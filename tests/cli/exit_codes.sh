@@ -31,6 +31,10 @@ one_line() {
   grep -q -- "$1" said || fail "no '$1' in: $(cat said)"
 }
 
+# What the program says of them.
+"$program" --help >log
+grep -q "4 MPI, the device or an output failed" log && grep -q "12 data or weights are missing" log || fail "no statuses in: $(cat log)"
+
 # 10: a rank dies, whichever it is; all others end within 30 seconds.
 for rank in 0 3; do
   rm -f metrics.jsonl

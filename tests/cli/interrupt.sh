@@ -64,6 +64,7 @@ finish
 [ "$status" = 0 ] || fail "an interrupted search with a plan ends in status $status: $(cat log)"
 grep -q 'warning: the search was stopped by an interrupt: .*(a gap of [0-9.]* %)' log || fail "no gap in: $(cat log)"
 grep -q '"search": "stopped by an interrupt' plan.json || fail "the plan does not tell: $(grep search plan.json)"
+if grep -q "came after the search" log; then fail "the interrupt is told twice: $(cat log)"; fi
 "$braid" explain plan.json >page || fail "the plan cannot be explained"
 
 # Nor is a plan lost when the interrupt comes later, while it is compared with others: when that is depends on the
@@ -82,6 +83,16 @@ for pause in 4 6 8 10 2 3 5 7 12 15 18 22 26 30 35 40 50 60 80 100 150; do
   fi
 done
 [ "$kept" ] || fail "no plan outlives an interrupt while it is compared: status $status: $(cat log)"
+grep -q "warning: the interrupt came after the search" log || fail "no word of the interrupt: $(cat log)"
+
+# The full space tells in other words.
+compile gpt2-124m --space full --cluster h100:2x8 --global-batch 64 --time-limit 3600
+wait_for 'gap [0-9.]* %'
+kill -INT "$pid"
+finish
+[ "$status" = 0 ] || fail "an interrupted search of the full space ends in status $status: $(cat log)"
+grep -q '"search": "full space, in part, stopped by an interrupt' plan.json || fail "the plan does not tell: $(grep search plan.json)"
+if grep -q "came after the search" log; then fail "the interrupt is told twice: $(cat log)"; fi
 
 # Nothing fits.
 start --memory-cap 1GiB
