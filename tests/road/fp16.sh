@@ -82,6 +82,7 @@ cat >experts/config.json <<'END'
  "num_experts_per_tok": 1, "expert_capacity": 64, "output_router_logits": true, "router_aux_loss_coef": 0.01}
 END
 "$braid" compile experts --devices 1 --global-batch 64 --micro-batch 64 --precision fp16 -o routed >/dev/null
+echo 1 >routed.ranks
 must_run routed routed --steps 1
 check_scales routed 65536
 
