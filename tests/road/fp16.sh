@@ -18,9 +18,10 @@ END
 
 # NAME OUT OPTION...: metrics and weights go to OUT.jsonl and OUT.weights; the status is returned.
 run() {
-  local name=$1 out=$2 status=0
+  local name=$1 out=$2 status=0 rate=(--lr 1e-3)
   shift 2
-  mpirun --allow-run-as-root --oversubscribe -n "$(ranks_of "$name")" "$name/train" --data same.txt --lr 1e-3 \
+  [[ " $* " != *' --lr '* ]] || rate=()
+  mpirun --allow-run-as-root --oversubscribe -n "$(ranks_of "$name")" "$name/train" --data same.txt "${rate[@]}" \
     --metrics "$out.jsonl" --save "$out.weights" "$@" 2>"$out.log" </dev/null || status=$?
   return $status
 }
