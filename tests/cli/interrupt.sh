@@ -86,7 +86,7 @@ done
 grep -q "warning: the interrupt came after the search" log || fail "no word of the interrupt: $(cat log)"
 
 # The full space tells in other words.
-compile gpt2-124m --space full --cluster h100:2x8 --global-batch 64 --time-limit 3600
+compile gpt3-175b --precision bf16 --space full --cluster a100-80gb:128x8 --global-batch 1536 --time-limit 3600
 wait_for 'gap [0-9.]* %'
 kill -INT "$pid"
 finish
