@@ -21,14 +21,16 @@ static bd_status copy_runtime(bd_ctx *ctx, const char *backend, const char *fold
                         endings);
 }
 
-// What was going on when the stop came.
-static bd_status stopped(bd_ctx *ctx, const char *what) {
-  return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "%s was stopped by %s; nothing is written", what,
-                 bd_stop_word(bd_stop_came()));
+// What was going on when the stop came, and what it leaves.
+static bd_status stopped(bd_ctx *ctx, const char *what, const char *left) {
+  return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "%s was stopped by %s%s", what,
+                 bd_stop_word(bd_stop_came()), left);
 }
 
-static bd_status run_make(bd_ctx *ctx, const char *backend, const char *program,
-                          const char *folder) {
+#define NOTHING_LEFT "; nothing is written"
+
+static bd_status run_make(bd_ctx *ctx, const char *backend, const char *program, const char *folder,
+                          const char *left) {
   const char *log = bd_path_join(ctx, folder, "build.log"), *toolkit = NULL;
   if (strcmp(backend, "cuda") == 0) BD_TRY(bd_cuda_toolkit_find(ctx, &toolkit));
   const char *setting = toolkit ? bd_intern_f(ctx, "CUDA_HOME=%s", toolkit) : NULL;
@@ -38,7 +40,7 @@ static bd_status run_make(bd_ctx *ctx, const char *backend, const char *program,
   size_t bytes;
   bd_process_end end;
   BD_TRY(bd_process_run(ctx, argv, log, &end));
-  if (end.stopped_by) return stopped(ctx, "building the program");
+  if (end.stopped_by) return stopped(ctx, "building the program", left);
   if (end.exit_code == 0) return BD_OK;
   BD_TRY(bd_file_read(ctx, log, LOG_LIMIT_BYTES, &data, &bytes));
   bd_build_failure failure = bd_build_log_read(ctx, data, bytes);
@@ -67,9 +69,11 @@ bd_status bd_build_folder(bd_ctx *ctx, const bd_module *train, const bd_module *
   bd_owned held;
   bd_own(ctx, &held, remove_folder, (char *)partial);
   bd_status status = fill(ctx, train, exec, plan, partial);
-  if (status == BD_OK && bd_stop_came()) status = stopped(ctx, "writing the program");
-  if (status == BD_OK && executable) status = run_make(ctx, plan->target, "train", partial);
-  if (status == BD_OK && bd_stop_came()) status = stopped(ctx, "building the program");
+  if (status == BD_OK && bd_stop_came()) status = stopped(ctx, "writing the program", NOTHING_LEFT);
+  if (status == BD_OK && executable)
+    status = run_make(ctx, plan->target, "train", partial, NOTHING_LEFT);
+  if (status == BD_OK && bd_stop_came())
+    status = stopped(ctx, "building the program", NOTHING_LEFT);
   if (status == BD_OK) status = bd_folder_commit(ctx, partial, out);
   bd_disown(ctx, &held);
   if (status != BD_OK) bd_folder_remove(partial);
@@ -79,5 +83,5 @@ bd_status bd_build_folder(bd_ctx *ctx, const bd_module *train, const bd_module *
 bd_status bd_build_evaluation(bd_ctx *ctx, const bd_module *evaluation, const char *folder) {
   BD_TRY(bd_emit_evaluation(ctx, evaluation, folder));
   BD_TRY(copy_runtime(ctx, "cpu", folder));
-  return run_make(ctx, "cpu", "evaluate", folder);
+  return run_make(ctx, "cpu", "evaluate", folder, "");
 }

@@ -52,6 +52,7 @@ static bd_llama_config llama_config(int64_t vocabulary, int64_t positions, int64
                            .rope_theta = rope_theta,
                            .dropout_attention = dropout,
                            .init_scale = 0.02,
+                           .stored_prefix = "model.",
                            .experts = experts,
                            .choices = choices,
                            .capacity = capacity};
