@@ -96,16 +96,17 @@ done
 
 # At any moment of reading, lowering and writing: how far it is by then depends on the machine.
 "$braid" compile gpt2-tiny --devices 2 --seq 16 --global-batch 4 --emit plan -o plan.json
-# Whether the process catches interrupts, signal 2.
+# Whether the process is braid, no longer the shell or env, and catches interrupts, signal 2.
 catches() {
-  mask=
+  mask='' name=''
   while read -r key mask; do
+    [ "$key" != Name: ] || name=$mask
     [ "$key" != SigCgt: ] || break
   done 2>/dev/null <"/proc/$pid/status"
-  case $mask in *[2367abef]) return 0 ;; *) return 1 ;; esac
+  case $name$mask in braid*[2367abef]) return 0 ;; *) return 1 ;; esac
 }
 read=0 wrote=0
-for pause in caught 0 0.01 0.03 partial caught 0.05 partial 0.1 partial caught 0.2 partial 0.4 partial partial; do
+for pause in caught 0 0.01 0.03 partial caught 0.05 partial caught 0.1 partial caught 0.2 partial caught 0.4 partial caught; do
   compile other --plan plan.json --emit c
   if [ "$pause" = partial ]; then
     until [ -n "$(ls -d other.partial-* 2>/dev/null)" ] || ! kill -0 "$pid" 2>/dev/null; do :; done
