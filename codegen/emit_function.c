@@ -92,6 +92,11 @@ static void add_signature(const bd_emit_body *body, int number) {
   bd_text_add(text, ") {\n");
 }
 
+static void add_unless_held(const bd_text *statements, const char *name, bd_text *unused) {
+  if (!holds_name(statements, name))
+    bd_text_addf(unused, "%s(void)%s", unused->length ? ", " : "", name);
+}
+
 // Parameters that the statements do without: a weight that an earlier call gathers, say, or the
 // workspace of values that are never stored.
 static void add_unused(const bd_emit_body *body, const bd_text *statements) {
@@ -100,15 +105,11 @@ static void add_unused(const bd_emit_body *body, const bd_text *statements) {
   for (int i = 0; i < f->param_count + f->result_count; ++i) {
     bool is_param = i < f->param_count;
     bd_id v = is_param ? f->params[i] : f->results[i - f->param_count];
-    const char *name = bd_intern_f(body->emitter->ctx, "v%d", v);
-    if ((!is_param || bd_emit_is_passed(f, i)) && !holds_name(statements, name))
-      bd_text_addf(&unused, "%s(void)%s", unused.length ? ", " : "", name);
+    if (!is_param || bd_emit_is_passed(f, i))
+      add_unless_held(statements, bd_intern_f(body->emitter->ctx, "v%d", v), &unused);
   }
-  static const char *const segments[] = {"tape", "work"};
-  const bool has[] = {bd_emit_uses_tape(f), bd_emit_uses_workspace(f)};
-  for (int i = 0; i < 2; ++i)
-    if (has[i] && !holds_name(statements, segments[i]))
-      bd_text_addf(&unused, "%s(void)%s", unused.length ? ", " : "", segments[i]);
+  if (bd_emit_uses_tape(f)) add_unless_held(statements, "tape", &unused);
+  if (bd_emit_uses_workspace(f)) add_unless_held(statements, "work", &unused);
   if (unused.length) bd_text_addf(body->text, "  %s;\n", unused.data);
 }
 

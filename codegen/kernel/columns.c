@@ -2,10 +2,6 @@
 #include "ir/columns.h"
 #include <string.h>
 
-// A GPU's block takes 8 columns or packs of them, or 2 packs, whose threads read a line of memory
-// or a sector together; of a column's 32 to 256 threads each takes every so manieth index of the
-// longest of the summed loops.
-
 // Rows that a thread has on their way at once. Few columns make few blocks, each of which waits for
 // memory as often as its threads do.
 enum { AHEAD = 8, WIDE_AHEAD = 4 };
@@ -301,6 +297,9 @@ static int pack_columns(bd_gen *g, const bd_gen_columns *c) {
   return g->uneven || g->loop[c->lane_loop].split ? 1 : g->pack;
 }
 
+// A GPU's block takes 8 columns or packs of them, or 2 packs, whose threads read a line of memory
+// or a sector together; of a column's 32 to 256 threads each takes every so manieth index of the
+// longest of the summed loops.
 static void gpu_columns(bd_gen *g, bd_gen_columns *c) {
   int64_t rows = c->chunk_loop < 0 ? g->loop[c->strided_row].extent : c->chunk_rows;
   int64_t each = (rows + shares(g, c) - 1) / shares(g, c);

@@ -169,6 +169,9 @@ typedef struct bd_gen_ahead {
 void bd_gen_lanes_ahead(bd_gen *g, int loop, int width, const bd_gen_ahead *groups);
 // Threads of a warp that have packs of a row along a loop: a power of two.
 int bd_gen_row_threads(const bd_gen *g, int loop);
+// GPU: parts a warp into groups of so many threads side by side, whose lanes are their numbers in
+// them from here on; returns which group is this thread's.
+LLVMValueRef bd_gen_part_warp(bd_gen *g, int threads);
 // Decides for a loop that lanes are to run along, and all that bodies load and store along it: a
 // thread takes as many elements as make `bytes` of the narrowest access, or half of that and so
 // on, down to 1, where they do not lie in a row or where addresses are not multiples of that alike.

@@ -1,5 +1,6 @@
 // Ops that move data: each result element is an element of an operand, or filled in.
 #include "codegen/kernel/gen.h"
+#include "ir/base/number.h"
 
 typedef struct move {
   bd_access in, out;
@@ -20,10 +21,6 @@ static bd_access test_of(const bd_access *like, int loop, int64_t grain) {
   while (grain * bd_dtype_bytes(test.dtype) % test.aligned)
     test.aligned /= 2;
   return test;
-}
-
-static int64_t common_divisor(int64_t a, int64_t b) {
-  return b ? common_divisor(b, a % b) : a;
 }
 
 // The logical index that is tested: in lanes, or of all of a GPU's pack.
@@ -190,7 +187,7 @@ bd_status bd_gen_pad(bd_gen *g) {
     m.in = bd_gen_shifted(g, &m.in, -m.from * m.apart);
   else
     m.in.stride[loop] = 0;
-  m.test = test_of(&m.out, loop, m.step == 1 ? common_divisor(m.from, m.size) : 1);
+  m.test = test_of(&m.out, loop, m.step == 1 ? bd_common_divisor(m.from, m.size) : 1);
   move_points(g, &m, rank, order);
   return BD_OK;
 }
@@ -233,7 +230,7 @@ bd_status bd_gen_concat(bd_gen *g) {
     j.in[i] = bd_gen_shifted(g, &j.in[i], -start * j.in[i].stride[j.loop]);
     j.size[i] = g->kernel->function->values[g->op->in[i]].type.dims[dim];
     start += j.size[i];
-    grain = common_divisor(grain, j.size[i]);
+    grain = bd_common_divisor(grain, j.size[i]);
     accesses[i + 2] = &j.in[i];
   }
   j.out = bd_gen_access(g, g->op->out[0], loops);

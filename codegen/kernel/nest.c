@@ -87,16 +87,20 @@ void bd_gen_take_item(bd_gen *g, const bd_gen_nest *nest, LLVMValueRef item) {
   }
 }
 
-// A warp takes as many items as its threads are enough for, from *from on; returns which of them is
-// this thread's.
-static LLVMValueRef share_warp(bd_gen *g, int threads, LLVMValueRef *from, LLVMValueRef *step) {
-  LLVMValueRef beside = bd_gen_long(g, BD_GEN_LANES / threads), size = bd_gen_long(g, threads);
-  LLVMValueRef own = LLVMBuildUDiv(g->b, g->lane, size, "");
-  *from = LLVMBuildNSWMul(g->b, *from, beside, "");
-  *step = LLVMBuildNSWMul(g->b, *step, beside, "");
+LLVMValueRef bd_gen_part_warp(bd_gen *g, int threads) {
+  LLVMValueRef size = bd_gen_long(g, threads), own = LLVMBuildUDiv(g->b, g->lane, size, "");
   g->lane = LLVMBuildURem(g->b, g->lane, size, "");
   g->lane_count = threads;
   return own;
+}
+
+// A warp takes as many items as its threads are enough for, from *from on; returns which of them is
+// this thread's.
+static LLVMValueRef share_warp(bd_gen *g, int threads, LLVMValueRef *from, LLVMValueRef *step) {
+  LLVMValueRef beside = bd_gen_long(g, BD_GEN_LANES / threads);
+  *from = LLVMBuildNSWMul(g->b, *from, beside, "");
+  *step = LLVMBuildNSWMul(g->b, *step, beside, "");
+  return bd_gen_part_warp(g, threads);
 }
 
 // Threads that meet all come along: those without an item repeat the first of the warp's.

@@ -364,13 +364,6 @@ static void do_rows(bd_gen *g, held *h, const bd_gen_for *loop, LLVMValueRef ite
   each_group(g, h, give);
 }
 
-static int power_from(int64_t least) {
-  int power = 1;
-  while (power < least)
-    power *= 2;
-  return power;
-}
-
 // Registers that a thread's rows take at once: `numbers` of rows, what it reads of gain and bias,
 // and `early` words of a run that follows.
 static int64_t held_words(const bd_gen *g, const held *h, int64_t numbers, int64_t early) {
@@ -417,9 +410,7 @@ static bool lay_out(bd_gen *g, held *h) {
   const bd_gen_loop *loop = &g->loop[h->loop];
   if (!g->cuda || g->pack == 1 || g->uneven || loop->split) return false;
   int64_t packs = loop->extent / g->pack, kinds = h->gradient ? 2 : 1;
-  h->threads = n->nest.whole_block    ? g->threads
-               : packs < BD_GEN_LANES ? power_from(packs)
-                                      : BD_GEN_LANES;
+  h->threads = n->nest.whole_block ? g->threads : bd_gen_row_threads(g, h->loop);
   int64_t groups = (packs + h->threads - 1) / h->threads, numbers = groups * g->pack * kinds;
   if (groups > MOST_GROUPS || numbers > MOST_NUMBERS) return false;
   h->groups = (int)groups;

@@ -106,9 +106,7 @@ static void share_warp(bd_gen *g, rope *r) {
   g->room = BD_GEN_AHEAD_BLOCKS;
   if (threads >= BD_GEN_LANES || g->uneven) return;
   r->beside = BD_GEN_LANES / threads;
-  r->first = LLVMBuildUDiv(g->b, g->lane, bd_gen_long(g, threads), "");
-  g->lane = LLVMBuildURem(g->b, g->lane, bd_gen_long(g, threads), "");
-  g->lane_count = threads;
+  r->first = bd_gen_part_warp(g, threads);
 }
 
 bd_status bd_gen_rope(bd_gen *g) {
