@@ -37,10 +37,7 @@ bd_status bd_process_run(bd_ctx *ctx, char *const *argv, const char *log, bd_pro
   int error = bd_child_start(&(bd_child){.argv = argv, .log = log}, &mask, &child);
   bool known = !error && wait_for(child, &watched, &state, &out->stopped_by);
   // Once told to stop, braid ends by itself: more signals must not keep it from cleaning up.
-  if (out->stopped_by)
-    bd_stop_return(out->stopped_by);
-  else
-    sigprocmask(SIG_SETMASK, &mask, NULL);
+  bd_stop_return(out->stopped_by, &mask);
   if (error)
     return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "cannot start '%s': %s; is it installed?", argv[0],
                    strerror(error));

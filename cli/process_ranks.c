@@ -116,10 +116,7 @@ bd_status bd_process_run_ranks(bd_ctx *ctx, char *const *argv, int ranks, bd_pro
     press(&t, sigtimedwait(&watched, NULL, &tick), &out->stopped_by);
     known = reap(&t);
   }
-  if (out->stopped_by)
-    bd_stop_return(out->stopped_by);
-  else
-    sigprocmask(SIG_SETMASK, &mask, NULL);
+  bd_stop_return(out->stopped_by, &mask);
   if (error)
     return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "cannot start '%s': %s", argv[0], strerror(error));
   if (!known) return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "lost the ranks of '%s'", argv[0]);

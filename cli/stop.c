@@ -89,6 +89,9 @@ int bd_stop_came(void) {
   return 0;
 }
 
-void bd_stop_return(int signal) {
-  kill(getpid(), signal);
+void bd_stop_return(int signal, const sigset_t *mask) {
+  if (signal)
+    kill(getpid(), signal);
+  else
+    bd_stop_release(mask);
 }

@@ -26,8 +26,9 @@ void bd_stop_hold(sigset_t *out_mask);
 void bd_stop_release(const sigset_t *mask);
 // The signal that waits, or 0.
 int bd_stop_came(void);
-// Lets a signal that has been taken wait again.
-void bd_stop_return(int signal);
+// After signals have been held and taken: lets `signal` wait again, held from here on, or where it
+// is 0 puts back the mask that was before.
+void bd_stop_return(int signal, const sigset_t *mask);
 
 // "an interrupt", "SIGTERM": by what braid was stopped. Static storage.
 const char *bd_stop_word(int signal);

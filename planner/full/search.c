@@ -32,7 +32,7 @@ bool bd_plan_needs_full(const bd_plan_request *request) {
   return request->schedule >= 0 && !bd_schedule_emitted((bd_schedule)request->schedule);
 }
 
-// Which of them it was: an interrupt ends all searches, the clock each at its time.
+// An interrupt ends all searches, the clock each at its time.
 static bool is_interrupted(const searching *s) {
   const volatile sig_atomic_t *stop = s->graphs.deadline.stop;
   return s->graphs.cut && stop && *stop;
