@@ -7,13 +7,8 @@ typedef struct body {
   uint64_t hash;
   int order;
   LLVMValueRef function;
+  const char *text, *end; // what follows its name
 } body;
-
-// The text of a function behind its name.
-static const char *body_of(const char *text) {
-  const char *name = strstr(text, "@bdk_");
-  return name ? strchr(name, '(') : text;
-}
 
 // The next character, past the number of a loop that is kept rolled: such loops differ in nothing
 // else.
@@ -22,26 +17,24 @@ static const char *step_over(const char *at) {
   return at;
 }
 
-static uint64_t hash_of(LLVMValueRef function) {
-  uint64_t hash = 14695981039346656037u; // FNV-1a
-  char *text = LLVMPrintValueToString(function);
-  for (const char *at = body_of(text); *at; at = step_over(at))
-    hash = (hash ^ (unsigned char)*at) * 1099511628211u;
-  LLVMDisposeMessage(text);
-  return hash;
+// The body of the next function defined in a module's text, from `at` on.
+static body next_body(const char *at) {
+  const char *define = strstr(at, "\ndefine ");
+  body found = {.hash = 14695981039346656037u}; // FNV-1a
+  found.text = strchr(strstr(define, "@bdk_"), '(');
+  found.end = strstr(found.text, "\n}\n");
+  for (at = found.text; at < found.end; at = step_over(at))
+    found.hash = (found.hash ^ (unsigned char)*at) * 1099511628211u;
+  return found;
 }
 
-static bool is_same(LLVMValueRef a, LLVMValueRef b) {
-  char *const texts[] = {LLVMPrintValueToString(a), LLVMPrintValueToString(b)};
-  const char *x = body_of(texts[0]), *y = body_of(texts[1]);
-  while (*x && *x == *y) {
+static bool is_same(const body *a, const body *b) {
+  const char *x = a->text, *y = b->text;
+  while (x < a->end && y < b->end && *x == *y) {
     x = step_over(x);
     y = step_over(y);
   }
-  const bool same = *x == *y;
-  LLVMDisposeMessage(texts[0]);
-  LLVMDisposeMessage(texts[1]);
-  return same;
+  return x == a->end && y == b->end;
 }
 
 static int body_order(const void *a, const void *b) {
@@ -64,16 +57,21 @@ void bd_gen_share_bodies(bd_ctx *ctx, bd_kernel_set *set) {
   for (LLVMValueRef f = LLVMGetFirstFunction(set->module); f; f = LLVMGetNextFunction(f))
     count += !LLVMIsDeclaration(f);
   body *bodies = BD_NEW_ARRAY(ctx->arena, body, count + 1);
+  char *text = LLVMPrintModuleToString(set->module); // whole: each print numbers the whole module
+  const char *at = text;
   count = 0;
   for (LLVMValueRef f = LLVMGetFirstFunction(set->module); f; f = LLVMGetNextFunction(f))
     if (!LLVMIsDeclaration(f)) {
-      bodies[count] = (body){hash_of(f), count, f};
-      count++;
+      bodies[count] = next_body(at);
+      at = bodies[count].end;
+      bodies[count].order = count;
+      bodies[count++].function = f;
     }
   qsort(bodies, (size_t)count, sizeof *bodies, body_order);
   for (int i = 1; i < count; i++)
-    if (bodies[i].hash == bodies[kept].hash && is_same(bodies[kept].function, bodies[i].function))
+    if (bodies[i].hash == bodies[kept].hash && is_same(&bodies[kept], &bodies[i]))
       share(ctx, set->module, bodies[kept].function, bodies[i].function);
     else
       kept = i;
+  LLVMDisposeMessage(text);
 }
