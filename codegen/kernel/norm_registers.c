@@ -418,7 +418,8 @@ static bool lay_out(bd_gen *g, held *h) {
   if (h->rows > MOST_ROWS) h->rows = MOST_ROWS;
   int64_t words = groups * g->pack * bd_dtype_bytes(n->x.dtype) / 4; // of an operand
   int64_t early = n->run ? h->rows * words * bd_gen_run_operands(g, n->run) : 0;
-  h->run_early = n->run && early <= MOST_WORDS;
+  // Beside a gradient's numbers the polynomials of erf leave no registers for what was read early.
+  h->run_early = n->run && early <= MOST_WORDS && !(h->gradient && bd_gen_run_has_erf(g, n->run));
   for (int i = 0; n->run && i < h->rows; i++)
     make_room_for_run(g, h, &h->row[i]);
   plan_ahead(g, h, words);

@@ -101,10 +101,19 @@ static bd_access access_of(bd_gen *g, bd_id id, int rank) {
   return bd_gen_access(g, id, loops);
 }
 
-bool bd_gen_run_has_dropout(const bd_gen *g, const bd_gen_run *r) {
+static bool has_kind(const bd_gen *g, const bd_gen_run *r, bd_op_kind kind) {
   for (int i = 0; i < r->op_count; i++)
-    if (g->kernel->function->ops[r->first_op + i].kind == BD_OP_DROPOUT) return true;
+    if (g->kernel->function->ops[r->first_op + i].kind == kind) return true;
   return false;
+}
+
+bool bd_gen_run_has_dropout(const bd_gen *g, const bd_gen_run *r) {
+  return has_kind(g, r, BD_OP_DROPOUT);
+}
+
+bool bd_gen_run_has_erf(const bd_gen *g, const bd_gen_run *r) {
+  return has_kind(g, r, BD_OP_ERF) || has_kind(g, r, BD_OP_GELU_ERF) ||
+         has_kind(g, r, BD_OP_GELU_ERF_GRAD);
 }
 
 static bd_access numbering(const bd_gen *g, const bd_type *type) {

@@ -27,6 +27,7 @@ void bd_gen_run_store(bd_gen *g, const bd_gen_run *run);
 // What one op, dropout, makes of x, f32 in lanes (dropout.c).
 LLVMValueRef bd_gen_dropout(bd_gen *g, const bd_gen_run *run, const bd_op *op, LLVMValueRef x);
 bool bd_gen_run_has_dropout(const bd_gen *g, const bd_gen_run *run);
+bool bd_gen_run_has_erf(const bd_gen *g, const bd_gen_run *run); // or a GELU made of it
 // How many operands it fetches.
 int bd_gen_run_operands(const bd_gen *g, const bd_gen_run *run);
 // All that depends on the kernel's loops, into as many as bd_gen_run_access_count says.

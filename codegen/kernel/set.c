@@ -163,11 +163,19 @@ static void note_launch(bd_gen *g, bd_kernel_launch launch) {
   set->launches[number] = launch;
 }
 
+static bool divides(const bd_gen *g) {
+  const bd_kernel *k = g->kernel;
+  for (int i = 0; i < k->op_count; i++)
+    if (k->function->ops[k->first_op + i].kind == BD_OP_DIV) return true;
+  return false;
+}
+
 // Blocks that a multiprocessor is to have room for, or 0. Left to itself ptxas takes few registers
 // for the sake of more blocks, and puts off what a thread is to read ahead.
 static int least_blocks(const bd_gen *g) {
   bd_op_kind kind = g->op->kind;
   bool point = bd_op_get_info(kind)->traits & BD_POINTWISE;
+  if (point && divides(g)) return BD_GEN_AHEAD_BLOCKS - 1; // a call, with registers of its own
   if (point || kind == BD_OP_LSE) return BD_GEN_AHEAD_BLOCKS;
   if (kind == BD_OP_XENT_GRAD)
     return BD_GEN_AHEAD_BLOCKS - 1; // reads as far ahead, and looks for the target
