@@ -94,9 +94,12 @@ bd_id bd_experts_perceive(bd_graph_build *g, bd_layer *layer, const bd_llama_con
   if (bd_routing_emit(&routing, best + 1, weigh(&m, best), &routed) != BD_OK) return BD_NO_ID;
   if (out_routed) *out_routed = tell_routed(&m, routed.mark, share);
   bd_id placed, combined;
-  if (bd_routing_place(&routing, &routed, "c", x, &placed) != BD_OK) return BD_NO_ID;
+  if (bd_routing_place(&routing, &routed, x, &placed) != BD_OK) return BD_NO_ID;
   bd_id made = run_experts(&m, layer, placed);
-  return bd_routing_return(&routing, &routed, "c", made, &combined) == BD_OK ? combined : BD_NO_ID;
+  bd_type type =
+      bd_type_make(BD_F32, 4, (int64_t[]){BD_DIM_BATCH, c->experts, routing.capacity, c->width});
+  return bd_routing_return(&routing, &routed, &type, made, &combined) == BD_OK ? combined
+                                                                               : BD_NO_ID;
 }
 
 bd_id bd_experts_balance(bd_graph_build *g, const bd_llama_config *c, int64_t sequence,

@@ -132,7 +132,7 @@ static bool only_moves(bd_op_kind kind) {
   return kind == BD_OP_RESHAPE || kind == BD_OP_PERMUTE || kind == BD_OP_SLICE ||
          kind == BD_OP_PAD || kind == BD_OP_BROADCAST || kind == BD_OP_EMBED ||
          kind == BD_OP_CONSTANT || kind == BD_OP_IOTA || kind == BD_OP_CONCAT ||
-         kind == BD_OP_GATHER || kind == BD_OP_UNFOLD;
+         kind == BD_OP_GATHER || kind == BD_OP_ROUTE || kind == BD_OP_UNFOLD;
 }
 
 double bd_op_flops(const bd_function *function, const bd_op *op, const bd_index_map *map,

@@ -42,6 +42,8 @@ static const bd_dtype_rule dtype_rules[BD_OP_KIND_COUNT] = {
     [BD_OP_GATHER] = {.elements = ANY, .index_in = 1 << 1},
     [BD_OP_GATHER_DX] = {.index_in = 1 << 1, .statistic_out = 1 << 0},
     [BD_OP_SCATTER] = {.elements = ANY, .index_in = 1 << 1},
+    [BD_OP_ROUTE] = {.index_in = 1 << 1 | 1 << 2},
+    [BD_OP_SEARCH] = {.elements = BD_INTEGERS},
     [BD_OP_TOPK] = {.elements = NUMBERS, .index_out = 1 << 1},
     [BD_OP_LAYERNORM] = {.no_f64 = true, .statistic_out = 1 << 1 | 1 << 2},
     [BD_OP_LAYERNORM_DX] = {.no_f64 = true, .statistic_in = 1 << 3 | 1 << 4},

@@ -170,6 +170,8 @@ bd_named_rule bd_named_rule_find(const char *name) {
       {"gather", bd_infer_gather},
       {"gather_dx", bd_infer_gather_dx},
       {"scatter", bd_infer_scatter},
+      {"route", bd_infer_route},
+      {"search", bd_infer_search},
       {"topk", bd_infer_topk},
       {"unfold", bd_infer_unfold},
       {"fold", bd_infer_fold},

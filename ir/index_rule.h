@@ -52,6 +52,9 @@ bd_status bd_infer_gather(bd_inference *inference);
 bd_status bd_infer_gather_dx(bd_inference *inference);
 bd_status bd_infer_scatter(bd_inference *inference);
 bd_status bd_infer_topk(bd_inference *inference);
+// Rules of ir/index_route.c.
+bd_status bd_infer_route(bd_inference *inference);
+bd_status bd_infer_search(bd_inference *inference);
 
 // Rules of ir/index_windows.c.
 bd_status bd_infer_unfold(bd_inference *inference);

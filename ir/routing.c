@@ -1,9 +1,15 @@
 #include "ir/routing.h"
-#include <string.h>
 
 // The batch, then as many of the extents as the rank asks for.
 static bd_type typed(bd_dtype dtype, int rank, int64_t b, int64_t c, int64_t d) {
   return bd_type_make(dtype, rank, (int64_t[]){BD_DIM_BATCH, b, c, d});
+}
+
+static bd_status emit_shaped(const bd_routing *r, const char *name, int rank, int64_t b, int64_t c,
+                             int64_t d, bd_id x, bd_id *out) {
+  bd_type type = typed(BD_F32, rank, b, c, d);
+  bd_attr dims = bd_attr_ints(r->ctx, "dims", rank, type.dims);
+  return r->emit(r->user, name, BD_OP_RESHAPE, 1, &x, 1, &dims, out);
 }
 
 static bd_status emit_rule(const bd_routing *r, const char *name, bd_op_kind kind, const char *rule,
@@ -53,90 +59,130 @@ static bd_status emit_select(const bd_routing *r, const char *name, bd_id condit
   return r->emit(r->user, name, BD_OP_SELECT, 3, (bd_id[]){condition, x, y}, 0, NULL, out);
 }
 
-// Whether a token's choice is an expert: [batch, choice, token, expert].
-static bd_status mark_choices(const bd_routing *r, bd_id chosen, bd_id *out) {
+static bd_status emit_cumsum(const bd_routing *r, const char *name, int dim, bool exclusive,
+                             bd_id x, bd_id *out) {
+  bd_attr attrs[] = {bd_attr_int(r->ctx, "dim", dim), bd_attr_int(r->ctx, "exclusive", exclusive)};
+  return r->emit(r->user, name, BD_OP_CUMSUM, 1, &x, exclusive ? 2 : 1, attrs, out);
+}
+
+static bd_status emit_route(const bd_routing *r, const char *name, int rows, bd_id x, bd_id to,
+                            bd_id back, bd_id *out) {
+  bd_attr attrs[] = {bd_attr_int(r->ctx, "rows", rows), bd_attr_int(r->ctx, "inverse", 1)};
+  return r->emit(r->user, name, BD_OP_ROUTE, 3, (bd_id[]){x, to, back}, rows > 1 ? 2 : 1, attrs,
+                 out);
+}
+
+// The expert that a token has chosen, [batch, choice, token], and whether it is each of them,
+// [batch, choice, token, expert].
+static bd_status mark_choices(const bd_routing *r, bd_id chosen, bd_id *out_choice,
+                              bd_id *out_mark) {
   bd_type type = typed(BD_I64, 4, r->choices, r->sequence, r->experts);
-  bd_id expert;
-  BD_TRY(emit_rule(r, "by_choice", BD_OP_PERMUTE, "abc->acb", chosen, out));
-  BD_TRY(emit_repeat(r, "choice", "abc->abcd", &type, *out, out));
+  bd_id each, expert;
+  BD_TRY(emit_rule(r, "by_choice", BD_OP_PERMUTE, "abc->acb", chosen, &chosen));
+  BD_TRY(emit_cast(r, "choice", BD_I32, chosen, out_choice));
+  BD_TRY(emit_repeat(r, "choices", "abc->abcd", &type, chosen, &each));
   BD_TRY(emit_positions(r, "expert", &type, &expert));
-  return emit_two(r, "is_chosen", BD_OP_EQ, *out, expert, out);
+  BD_TRY(emit_two(r, "is_chosen", BD_OP_EQ, each, expert, out_mark));
+  return emit_cast(r, "mark", BD_I32, *out_mark, out_mark);
 }
 
-// The place of each token at each expert, from 0, or -1 where it did not choose it: [batch, token,
-// expert]. Integers count exactly, whatever halves stand for reals.
-static bd_status find_places(const bd_routing *r, bd_id mark, bd_id *out) {
-  bd_attr flat = bd_attr_ints(r->ctx, "dims", 3,
-                              (int64_t[]){BD_DIM_BATCH, r->choices * r->sequence, r->experts});
-  bd_attr split = bd_attr_ints(r->ctx, "dims", 4,
-                               (int64_t[]){BD_DIM_BATCH, r->choices, r->sequence, r->experts});
-  bd_attr along = bd_attr_int(r->ctx, "dim", 1);
-  bd_type type = typed(BD_I32, 3, r->sequence, r->experts, 0);
-  bd_id queue, before;
-  BD_TRY(r->emit(r->user, "queue", BD_OP_RESHAPE, 1, &mark, 1, &flat, &queue));
-  BD_TRY(r->emit(r->user, "arrived", BD_OP_CUMSUM, 1, &queue, 1, &along, &queue));
-  BD_TRY(r->emit(r->user, "arrived_by_choice", BD_OP_RESHAPE, 1, &queue, 1, &split, &queue));
-  BD_TRY(emit_two(r, "own_rank", BD_OP_MUL, mark, queue, out));
-  BD_TRY(emit_rule(r, "rank", BD_OP_REDUCE_SUM, "abcd->acd", *out, out));
-  BD_TRY(emit_fill(r, "before", &type, -1, &before));
-  return emit_two(r, "place", BD_OP_ADD, *out, before, out);
+// A divisor of `count` that is about as large as its square root, a power of two.
+static int64_t chunk_of(int64_t count) {
+  int64_t chunk = 1;
+  while (4 * chunk * chunk <= count && count % (2 * chunk) == 0)
+    chunk *= 2;
+  return chunk;
 }
 
-// The weight of each expert for each token, 0 where it did not choose it: [batch, token, expert].
-static bd_status weigh(const bd_routing *r, bd_id is_chosen, bd_id weights, bd_id *out) {
-  bd_type type = typed(BD_F32, 4, r->choices, r->sequence, r->experts);
-  bd_id none;
-  BD_TRY(emit_rule(r, "weights_by_choice", BD_OP_PERMUTE, "abc->acb", weights, out));
-  BD_TRY(emit_repeat(r, "weight", "abc->abcd", &type, *out, out));
-  BD_TRY(emit_fill(r, "none", &type, 0, &none));
-  BD_TRY(emit_select(r, "own_weight", is_chosen, *out, none, out));
-  return emit_rule(r, "expert_weight", BD_OP_REDUCE_SUM, "abcd->acd", *out, out);
+// How many of the queue, all first choices and then all second ones, have chosen an expert up to
+// each: [batch, item, expert]. Integers count exactly, whatever halves stand for reals. Chunks are
+// counted side by side, then what was before each is added (Blelloch, Prefix Sums and Their
+// Applications, 1990, section 1.3).
+static bd_status count_arrivals(const bd_routing *r, bd_id mark, bd_id *out) {
+  int64_t count = r->choices * r->sequence, chunk = chunk_of(count), chunks = count / chunk;
+  if (chunk == 1) {
+    BD_TRY(emit_shaped(r, "queue", 3, count, r->experts, 0, mark, out));
+    return emit_cumsum(r, "arrived", 1, false, *out, out);
+  }
+  bd_type type = typed(BD_I32, 4, chunks, chunk, r->experts);
+  bd_id within, before;
+  BD_TRY(emit_shaped(r, "queue", 4, chunks, chunk, r->experts, mark, out));
+  BD_TRY(emit_cumsum(r, "arrived_in_chunk", 2, false, *out, &within));
+  BD_TRY(emit_rule(r, "chunk_arrivals", BD_OP_REDUCE_SUM, "abcd->abd", *out, &before));
+  BD_TRY(emit_cumsum(r, "arrived_before", 1, true, before, &before));
+  BD_TRY(emit_repeat(r, "before_chunk", "abd->abcd", &type, before, &before));
+  BD_TRY(emit_two(r, "arrived_by_chunk", BD_OP_ADD, within, before, out));
+  return emit_shaped(r, "arrived", 3, count, r->experts, 0, *out, out);
+}
+
+// The place of each choice, [batch, choice, token], where its expert has room; else -1.
+static bd_status find_places(const bd_routing *r, bd_id choice, bd_id mark, bd_id arrived,
+                             bd_id *out) {
+  bd_type type = typed(BD_I32, 3, r->choices, r->sequence, 0);
+  bd_id rank, room, none, fits;
+  BD_TRY(
+      emit_shaped(r, "arrived_by_choice", 4, r->choices, r->sequence, r->experts, arrived, &rank));
+  BD_TRY(emit_two(r, "own_rank", BD_OP_MUL, mark, rank, &rank));
+  BD_TRY(emit_rule(r, "rank", BD_OP_REDUCE_SUM, "abcd->abc", rank, &rank)); // from 1
+  BD_TRY(emit_fill(r, "room", &type, (double)r->capacity, &room));
+  BD_TRY(emit_fill(r, "no_place", &type, -1, &none));
+  BD_TRY(emit_two(r, "fits", BD_OP_LE, rank, room, &fits));
+  BD_TRY(emit_two(r, "first_place", BD_OP_MUL, choice, room, out));
+  BD_TRY(emit_two(r, "next_place", BD_OP_ADD, *out, rank, out));
+  BD_TRY(emit_two(r, "place", BD_OP_ADD, *out, none, out));
+  return emit_select(r, "place_or_none", fits, *out, none, out);
+}
+
+// Who sits at each place: of the queue, or its count where nobody does, and of the tokens, or -1.
+static bd_status find_sitters(const bd_routing *r, bd_id arrived, bd_id *out_item,
+                              bd_id *out_token) {
+  bd_type type = typed(BD_I32, 3, r->experts, r->capacity, 0);
+  bd_attr attrs[] = {bd_attr_int(r->ctx, "dim", 1), bd_attr_int(r->ctx, "places", r->capacity)};
+  bd_id item, count, sequence, none, there;
+  BD_TRY(r->emit(r->user, "item", BD_OP_SEARCH, 1, &arrived, 2, attrs, &item));
+  BD_TRY(emit_fill(r, "items", &type, (double)(r->choices * r->sequence), &count));
+  BD_TRY(emit_fill(r, "tokens", &type, (double)r->sequence, &sequence));
+  BD_TRY(emit_fill(r, "no_token", &type, -1, &none));
+  BD_TRY(emit_two(r, "is_taken", BD_OP_LT, item, count, &there));
+  BD_TRY(emit_two(r, "sitter", BD_OP_MOD, item, sequence, out_token));
+  BD_TRY(emit_select(r, "sitter_or_none", there, *out_token, none, out_token));
+  bd_type one = bd_type_make(BD_I32, 4, (int64_t[]){BD_DIM_BATCH, r->experts, r->capacity, 1});
+  bd_attr dims = bd_attr_ints(r->ctx, "dims", 4, one.dims);
+  BD_TRY(r->emit(r->user, "from", BD_OP_RESHAPE, 1, out_token, 1, &dims, out_token));
+  return r->emit(r->user, "from_item", BD_OP_RESHAPE, 1, &item, 1, &dims, out_item);
 }
 
 bd_status bd_routing_emit(const bd_routing *r, bd_id chosen, bd_id weights, bd_routed *out) {
-  bd_type places = typed(BD_I32, 4, r->sequence, r->experts, r->capacity);
-  bd_type rooms = typed(BD_F32, 4, r->sequence, r->experts, r->capacity);
-  bd_id is_chosen, place, there, sits, weight, nothing;
-  BD_TRY(mark_choices(r, chosen, &is_chosen));
-  BD_TRY(emit_cast(r, "mark", BD_I32, is_chosen, &out->mark));
-  BD_TRY(find_places(r, out->mark, &place));
-  BD_TRY(emit_repeat(r, "place_sought", "abc->abcd", &places, place, &place));
-  BD_TRY(emit_positions(r, "place_there", &places, &there));
-  BD_TRY(emit_two(r, "sits", BD_OP_EQ, place, there, &sits));
-  BD_TRY(emit_cast(r, "dispatch", BD_F32, sits, &out->dispatch));
-  BD_TRY(weigh(r, is_chosen, weights, &weight));
-  BD_TRY(emit_repeat(r, "place_weight", "abc->abcd", &rooms, weight, &weight));
-  BD_TRY(emit_fill(r, "nothing", &rooms, 0, &nothing));
-  return emit_select(r, "combine", sits, weight, nothing, &out->combine);
+  int64_t count = r->choices * r->sequence;
+  bd_id choice, arrived, place, item;
+  BD_TRY(mark_choices(r, chosen, &choice, &out->mark));
+  BD_TRY(count_arrivals(r, out->mark, &arrived));
+  BD_TRY(find_places(r, choice, out->mark, arrived, &place));
+  BD_TRY(find_sitters(r, arrived, &item, &out->from));
+  BD_TRY(emit_rule(r, "to", BD_OP_PERMUTE, "abc->acb", place, &out->to));
+  BD_TRY(emit_shaped(r, "item_to", 3, count, 1, 0, place, &place));
+  BD_TRY(emit_rule(r, "weights_by_choice", BD_OP_PERMUTE, "abc->acb", weights, &weights));
+  BD_TRY(emit_shaped(r, "item_weights", 2, count, 0, 0, weights, &weights));
+  return emit_route(r, "place_weight", 1, weights, item, place, &out->weight);
 }
 
-// The product by which tokens come back, up to the features.
-#define RETURN "btep,bep"
-
-static bd_status emit_product(const bd_routing *r, const char *name, const char *rule, bd_id x,
-                              bd_id y, bd_id *out) {
-  bd_attr attr = bd_attr_string(r->ctx, "rule", rule);
-  return r->emit(r->user, name, BD_OP_CONTRACT, 2, (bd_id[]){x, y}, 1, &attr, out);
+bd_status bd_routing_place(const bd_routing *r, const bd_routed *routed, bd_id tokens, bd_id *out) {
+  return emit_route(r, "placed", 1, tokens, routed->from, routed->to, out);
 }
 
-bd_status bd_routing_place(const bd_routing *r, const bd_routed *routed, const char *features,
-                           bd_id tokens, bd_id *out) {
-  const char *rule = bd_intern_f(r->ctx, "btep,bt%s->bep%s", features, features);
-  return emit_product(r, "placed", rule, routed->dispatch, tokens, out);
-}
-
-bd_status bd_routing_return(const bd_routing *r, const bd_routed *routed, const char *features,
+bd_status bd_routing_return(const bd_routing *r, const bd_routed *routed, const bd_type *made_type,
                             bd_id made, bd_id *out) {
-  const char *rule = bd_intern_f(r->ctx, RETURN "%s->bt%s", features, features);
-  return emit_product(r, "combined", rule, routed->combine, made, out);
+  static const char features[] = "defgh"; // behind a batch, an expert and a place
+  const char *rule = bd_intern_f(r->ctx, "abc->abc%.*s", made_type->rank - 3, features);
+  bd_id weight;
+  BD_TRY(emit_repeat(r, "made_weight", rule, made_type, routed->weight, &weight));
+  BD_TRY(emit_two(r, "weighted", BD_OP_MUL, made, weight, &weight));
+  return emit_route(r, "combined", 2, weight, routed->to, routed->from, out);
 }
 
 int bd_routing_count(const bd_function *function) {
   int count = 0;
-  for (int i = 0; i < function->op_count; i++) {
-    const bd_op *op = &function->ops[i];
-    const char *rule = bd_op_string(op, "rule");
-    count += op->kind == BD_OP_CONTRACT && rule && strncmp(rule, RETURN, sizeof RETURN - 1) == 0;
-  }
+  for (int i = 0; i < function->op_count; i++)
+    count += function->ops[i].kind == BD_OP_ROUTE && bd_op_int(&function->ops[i], "inverse", 0);
   return count;
 }

@@ -1,8 +1,7 @@
 // How tokens reach their experts and come back (GShard, Lepikhin et al. 2020, sections 2.2 and
 // 3.2). A sample is a group: its tokens fill the places of each expert, first all tokens' first
-// choices, in order, then their second ones; who finds no place passes the expert by. Tokens move
-// by products with one-hot tensors, so how experts and tokens are cut over ranks follows from the
-// index rules.
+// choices, in order, then their second ones; who finds no place passes the expert by. Rows move by
+// `route`, so how experts and tokens are cut over ranks follows from its index rule.
 #ifndef BD_IR_ROUTING_H
 #define BD_IR_ROUTING_H
 #include "ir/module.h"
@@ -18,9 +17,10 @@ typedef struct bd_routing {
 } bd_routing;
 
 typedef struct bd_routed {
-  bd_id mark;     // i32 [batch, choice, token, expert]: 1 where a token's choice is the expert
-  bd_id dispatch; // f32 [batch, token, expert, place]: 1 where the token sits
-  bd_id combine;  // the same, times the token's weight for the expert
+  bd_id mark;   // i32 [batch, choice, token, expert]: 1 where a token's choice is the expert
+  bd_id to;     // i32 [batch, token, choice]: the place, expert * capacity + place; -1: none
+  bd_id from;   // i32 [batch, expert, place, 1]: the token that sits there; -1: none
+  bd_id weight; // f32 [batch, expert, place]: its weight for the expert; 0: none
 } bd_routed;
 
 // Of the experts that tokens have chosen, i64 [batch, token, choice], all of a token different, and
@@ -29,13 +29,13 @@ BD_NODISCARD bd_status bd_routing_emit(const bd_routing *routing, bd_id chosen, 
                                        bd_routed *out);
 
 // Takes tokens, [batch, token, features..], to their places, [batch, expert, place, features..],
-// and what experts made there back. `features`: a letter for each of their dimensions, none of
-// b, t, e and p. Errors: those of `emit`.
+// and what experts made there, of type `made_type`, back: each token's weighted sum. Errors: those
+// of `emit`.
 BD_NODISCARD bd_status bd_routing_place(const bd_routing *routing, const bd_routed *routed,
-                                        const char *features, bd_id tokens, bd_id *out);
+                                        bd_id tokens, bd_id *out);
 BD_NODISCARD bd_status bd_routing_return(const bd_routing *routing, const bd_routed *routed,
-                                         const char *features, bd_id made, bd_id *out);
+                                         const bd_type *made_type, bd_id made, bd_id *out);
 
-// How many layers of experts a function has: of the products by which tokens come back.
+// How many layers of experts a function has: of the routes by which tokens come back.
 int bd_routing_count(const bd_function *function);
 #endif

@@ -297,6 +297,8 @@ bd_status bd_gen_fold(bd_gen *g);
 bd_status bd_gen_gather(bd_gen *g);
 bd_status bd_gen_gather_dx(bd_gen *g);
 bd_status bd_gen_scatter(bd_gen *g);
+bd_status bd_gen_route(bd_gen *g);
+bd_status bd_gen_search(bd_gen *g);
 bd_status bd_gen_layernorm(bd_gen *g);
 bd_status bd_gen_layernorm_dx(bd_gen *g);
 bd_status bd_gen_layernorm_dw(bd_gen *g);

@@ -1,13 +1,13 @@
-// gather, its gradient, and scatter. A point is an element of what is looked up, or a column of the
-// rows: its lane walks over all indices, so that additions come in their order.
+// gather, its gradient, scatter, and route. A point is an element of what is looked up, or a column
+// of the rows: its lane walks over all indices, so that additions come in their order.
 #include "codegen/kernel/gen.h"
 #include <string.h>
 
 typedef struct lookup {
   bd_access x, row, ids, found, out; // row: x or the result without the loop over rows
   bd_access whole_out;               // the result with it
-  int rows;                          // the loop over rows
-  int64_t apart;                     // elements between rows
+  int row_count, rows[BD_MAX_RANK];  // the loops over rows
+  int64_t apart[BD_MAX_RANK];        // elements between rows
   int count, places[BD_MAX_RANK];    // loops over the indices
   bd_op join;                        // scatter: how an element joins what is there
 } lookup;
@@ -16,14 +16,23 @@ typedef struct place {
   LLVMValueRef offset, held; // in elements; whether this part has the row
 } place;
 
+// Ids number the rows of all ranks in order, the last of the loops fastest.
 static place place_of(bd_gen *g, const lookup *l) {
-  const bd_gen_loop *rows = &g->loop[l->rows];
   LLVMValueRef id = bd_gen_index(g, bd_gen_load(g, &l->ids));
-  LLVMValueRef local = LLVMBuildSub(g->b, id, bd_gen_splat(g, rows->start), "");
-  LLVMValueRef count = bd_gen_splat(g, rows->count);
-  place p = {.held = LLVMBuildICmp(g->b, LLVMIntULT, local, count, "")};
-  local = LLVMBuildSelect(g->b, p.held, local, bd_gen_int_like(local, 0), "");
-  p.offset = LLVMBuildMul(g->b, local, bd_gen_int_like(local, l->apart), "");
+  place p = {.offset = bd_gen_int_like(id, 0)};
+  for (int i = l->row_count - 1; i >= 0; i--) {
+    const bd_gen_loop *rows = &g->loop[l->rows[i]];
+    LLVMValueRef number = id, extent = bd_gen_int_like(id, g->map.loop[l->rows[i]].extent);
+    if (i) number = LLVMBuildURem(g->b, id, extent, "");
+    if (i) id = LLVMBuildUDiv(g->b, id, extent, "");
+    LLVMValueRef local = LLVMBuildSub(g->b, number, bd_gen_splat(g, rows->start), "");
+    LLVMValueRef count = bd_gen_splat(g, rows->count);
+    LLVMValueRef held = LLVMBuildICmp(g->b, LLVMIntULT, local, count, "");
+    p.held = p.held ? LLVMBuildAnd(g->b, p.held, held, "") : held;
+    LLVMValueRef apart = bd_gen_int_like(local, l->apart[i]);
+    p.offset = LLVMBuildAdd(g->b, p.offset, LLVMBuildMul(g->b, local, apart, ""), "");
+  }
+  p.offset = LLVMBuildSelect(g->b, p.held, p.offset, bd_gen_int_like(p.offset, 0), "");
   return p;
 }
 
@@ -50,28 +59,58 @@ static void look_up(bd_gen *g, void *user) {
 
 static void leave_rows(lookup *l, const bd_access *whole) {
   l->row = *whole;
-  l->apart = whole->stride[l->rows];
-  l->row.stride[l->rows] = 0;
+  for (int i = 0; i < l->row_count; i++) {
+    l->apart[i] = whole->stride[l->rows[i]];
+    l->row.stride[l->rows[i]] = 0;
+  }
 }
 
-bd_status bd_gen_gather(bd_gen *g) {
-  lookup l = {.rows = g->map.in[0][bd_op_int(g->op, "dim", 0)],
-              .ids = bd_gen_in(g, 1),
-              .out = bd_gen_out(g, 0)};
+static void look_up_points(bd_gen *g, lookup *l, bd_gen_body body) {
   bd_access x = bd_gen_in(g, 0);
-  leave_rows(&l, &x);
-  bd_access *accesses[] = {&l.row, &l.ids, &l.out, &x};
+  leave_rows(l, &x);
+  l->ids = bd_gen_in(g, 1);
+  l->out = bd_gen_out(g, 0);
+  bd_access *accesses[] = {&l->row, &l->ids, &l->out, &x};
   bd_gen_points points = {
       .loops = g->kernel->function->values[g->op->out[0]].type.rank,
       .access_count = 4,
       .accesses = accesses,
       .packs = true,
-      .body = look_up,
-      .user = &l,
+      .body = body,
+      .user = l,
   };
   for (int d = 0; d < points.loops; d++)
     points.order[d] = g->map.out[0][d];
   bd_gen_elementwise(g, &points);
+}
+
+bd_status bd_gen_gather(bd_gen *g) {
+  lookup l = {.row_count = 1, .rows = {g->map.in[0][bd_op_int(g->op, "dim", 0)]}};
+  look_up_points(g, &l, look_up);
+  return BD_OK;
+}
+
+// The sum of the rows that a place names.
+static void sum_rows(bd_gen *g, void *user) {
+  lookup *l = user;
+  const bd_gen_loop *named = &g->loop[l->places[0]];
+  LLVMValueRef sum = NULL;
+  for (int64_t i = 0; i < named->extent; i++) {
+    g->index[l->places[0]] = bd_gen_long(g, i);
+    LLVMValueRef row = load_row(g, l);
+    sum = sum ? LLVMBuildFAdd(g->b, sum, row, "") : row;
+  }
+  bd_gen_store(g, &l->out, sum);
+}
+
+bd_status bd_gen_route(bd_gen *g) {
+  int ids_rank = g->kernel->function->values[g->op->in[1]].type.rank;
+  lookup l = {.row_count = (int)bd_op_int(g->op, "rows", 1),
+              .count = 1,
+              .places = {g->map.in[1][ids_rank - 1]}};
+  for (int i = 0; i < l.row_count; i++)
+    l.rows[i] = g->map.in[0][1 + i];
+  look_up_points(g, &l, sum_rows);
   return BD_OK;
 }
 
@@ -102,7 +141,7 @@ static void join_row(bd_gen *g, void *user) {
 // Rows are copied, or zero, then joined in the order of the indices.
 static void fill_column(bd_gen *g, void *user) {
   lookup *l = user;
-  if (!l->whole_out.accumulate) bd_gen_serial(g, 1, &l->rows, copy_row, l);
+  if (!l->whole_out.accumulate) bd_gen_serial(g, 1, l->rows, copy_row, l);
   bd_gen_serial(g, l->count, l->places, join_row, l);
 }
 
@@ -110,7 +149,7 @@ static void fill_column(bd_gen *g, void *user) {
 static void fill_columns(bd_gen *g, lookup *l) {
   int rank = g->kernel->function->values[g->op->out[0]].type.rank;
   int ids_rank = g->kernel->function->values[g->op->in[1]].type.rank;
-  l->rows = g->map.out[0][bd_op_int(g->op, "dim", 0)];
+  l->rows[l->row_count++] = g->map.out[0][bd_op_int(g->op, "dim", 0)];
   l->ids = bd_gen_in(g, 1);
   l->whole_out = bd_gen_out(g, 0);
   leave_rows(l, &l->whole_out);
@@ -120,12 +159,12 @@ static void fill_columns(bd_gen *g, lookup *l) {
   bd_gen_points points = {
       .access_count = 5,
       .accesses = accesses,
-      .work = g->loop[l->rows].extent + bd_gen_work(g, l->count, l->places),
+      .work = g->loop[l->rows[0]].extent + bd_gen_work(g, l->count, l->places),
       .body = fill_column,
       .user = l,
   };
   for (int d = 0; d < rank; d++)
-    if (g->map.out[0][d] != l->rows) points.order[points.loops++] = g->map.out[0][d];
+    if (g->map.out[0][d] != l->rows[0]) points.order[points.loops++] = g->map.out[0][d];
   bd_gen_elementwise(g, &points);
 }
 

@@ -16,16 +16,16 @@ for form in selected returned; do
   "$braid" import $form.onnx --loss cross-entropy -o $form.braid --weights $form.safetensors >summary
 done
 
-# What the contraction of this rule makes, in the first layer of experts.
-result_of() { awk -v rule="rule=\"$1\"" 'index($0, rule) { print substr($1, 2); exit }' selected.braid; }
+# What the first op of this kind makes whose line has this in it: of the first layer of experts.
+result_of() { awk -v kind="= $1(" -v what="$2" 'index($0, kind) && $0 ~ what { print substr($1, 2); exit }' selected.braid; }
 
 # Tokens are cut by samples, and experts by number between the two.
 cat >partial.json <<END
 {"braid_plan": 1, "stages": 1, "mesh": [4], "micro_batch": 4,
  "strategies": [{"name": "apart", "function": "model.1",
-                 "ops": [{"result": "$(result_of 'btep,btf->bepf')", "split": "b"},
-                         {"result": "$(result_of 'bepf,efg->bepg')", "split": "e"},
-                         {"result": "$(result_of 'btep,bepf->btf')", "split": "b"}]}]}
+                 "ops": [{"result": "$(result_of route 'B,[0-9]*,[0-9]*,[0-9]*]')", "split": "A"},
+                         {"result": "$(result_of contract 'bepf,efg->bepg')", "split": "e"},
+                         {"result": "$(result_of route inverse)", "split": "A"}]}]}
 END
 "$braid" compile selected.braid --devices 4 --global-batch 8 --partial partial.json --emit plan -o apart.json
 "$braid" compile selected.braid --devices 4 --plan apart.json --emit spmd -o apart.braid

@@ -179,14 +179,12 @@ static bd_status emit_routed(bd_experts *x, const term *t, int64_t capacity, int
                         .capacity = unlimited ? type->dims[1] : capacity};
   bd_routed routed;
   bd_id placed;
-  char features[BD_MAX_RANK + 1];
   BD_TRY(bd_routing_emit(&routing, bd_edit_value(e, t->chosen), bd_edit_value(e, t->weights),
                          &routed));
-  bd_experts_letters("", type_of(e, x->x)->rank - 2, features);
-  BD_TRY(bd_routing_place(&routing, &routed, features, bd_edit_value(e, x->x), &placed));
+  BD_TRY(bd_routing_place(&routing, &routed, bd_edit_value(e, x->x), &placed));
   BD_TRY(bd_experts_emit(x, node, placed, out));
-  bd_experts_letters("", bd_edit_type(e, *out)->rank - 3, features);
-  return bd_routing_return(&routing, &routed, features, *out, out);
+  const bd_type made = *bd_edit_type(e, *out);
+  return bd_routing_return(&routing, &routed, &made, *out, out);
 }
 
 // Experts that the tokens' router chooses from.

@@ -145,6 +145,15 @@ static const gradient_case cases[] = {
      {INT("dim", 0), TEXT("reduction", "add")},
      .indices = 5},
     {.kind = BD_OP_SCATTER, .in = {F(5, 3), I(1), F(1, 3)}, {INT("dim", 0)}, .indices = 5},
+    {.kind = BD_OP_ROUTE,
+     .in = {F(2, 5, 3), I(2, 4, 2), I(2, 5, 8)},
+     {INT("rows", 1)},
+     .indices = 7},
+    {.kind = BD_OP_ROUTE,
+     .in = {F(2, 2, 3, 2), I(2, 5, 3), I(2, 2, 3, 15)},
+     {INT("rows", 2), INT("inverse", 1)},
+     .indices = 6},
+    {.kind = BD_OP_ROUTE, .in = {F(3, 4), I(3, 2, 3, 1), I(3, 4, 6)}, {INT("rows", 1)}, .indices = 4},
     {.kind = BD_OP_TOPK, .in = {F(3, 5)}, {INT("k", 2)}},
     {.kind = BD_OP_TOPK, .in = {F(4)}, {INT("k", 3), INT("largest", 0)}},
     {.kind = BD_OP_CONTRACT, .in = {F(2, 3, 4), F(4, 5)}, {TEXT("rule", "btc,cn->btn")}},
@@ -313,6 +322,23 @@ static void compare_average(const bd_tensor *in, const bd_tensor *gradient) {
     assert_true(gradient->data[i] == in[0].data[i] - in[1].data[i]);
 }
 
+// Of the places that read rows, what `back` is to say: which read each of them.
+static void name_readers(const bd_tensor *to, bd_tensor *back) {
+  int64_t batch = to->type.dims[0], named = to->type.dims[to->type.rank - 1];
+  int64_t most = back->type.dims[back->type.rank - 1];
+  int64_t reads = bd_type_elements(&to->type, 1) / batch;
+  int64_t rows = bd_type_elements(&back->type, 1) / batch / most;
+  for (int64_t row = 0; row < batch * rows; row++) {
+    double *readers = &back->data[row * most];
+    int64_t count = 0;
+    for (int64_t i = 0; i < reads; i++)
+      if (to->data[row / rows * reads + i] == (double)(row % rows))
+        readers[count++] = (double)(i / named);
+    while (count < most)
+      readers[count++] = -1;
+  }
+}
+
 static void check_case(const gradient_case *c) {
   bd_ctx *ctx = bd_ctx_create();
   assert_non_null(ctx);
@@ -324,6 +350,7 @@ static void check_case(const gradient_case *c) {
     in[i] = random_tensor(ctx, c, c->in[i], &position);
     gradients += need[i] = bd_dtype_is_float(c->in[i].dtype);
   }
+  if (c->kind == BD_OP_ROUTE) name_readers(&in[1], &in[2]);
   bd_tensor weights = random_tensor(ctx, c, f->values[f->results[0]].type, &position);
   assert_int_equal(bd_autodiff_function(ctx, f, need, &has, "f.grad", &backward), BD_OK);
   assert_int_equal(backward->result_count, gradients);
