@@ -200,7 +200,14 @@ static void fix_operands(const kernel_run *r, bd_tensor *in, bd_arena *arena,
                          const bd_random_key *key) {
   bd_op_kind kind = r->from->kind;
   bd_op op = {.kind = BD_OP_LSE};
-  if (kind == BD_OP_XENT || kind == BD_OP_XENT_GRAD) {
+  if (kind == BD_OP_SEARCH) { // a list that grows
+    int64_t count = bd_type_elements(&in[0].type, 1);
+    bd_tensor steps = {.type = in[0].type, .data = BD_NEW_ARRAY(arena, double, count)};
+    for (int64_t i = 0; i < count; i++)
+      steps.data[i] = fabs(fmod(in[0].data[i], 2));
+    op = r->function->ops[0];
+    bd_op_get_eval(BD_OP_CUMSUM)(&op, &steps, in, key, arena);
+  } else if (kind == BD_OP_XENT || kind == BD_OP_XENT_GRAD) {
     bd_op_get_eval(BD_OP_LSE)(&op, in, &in[2], key, arena);
     round_all(&in[2]);
   } else if (bd_op_is_attention_grad(kind)) {

@@ -151,6 +151,43 @@ static void test_lookups(void **state) {
   expect_type(b, make(b, BD_OP_GATHER), BD_F32, DIMS(B, B, 7, 6));
 }
 
+static void test_routes(void **state) {
+  bench *b = *state;
+  operand(b, BD_F32, DIMS(B, 4, 10, 6));
+  operand(b, BD_I32, DIMS(B, 7, 2));
+  operand(b, BD_I32, DIMS(B, 4, 10, 1));
+  set_int(b, "rows", 2);
+  bd_id back = make(b, BD_OP_ROUTE);
+  expect_type(b, back, BD_F32, DIMS(B, 7, 6));
+  assert_true(loop_of(b, 'v')->gather && loop_of(b, 'w')->gather);
+  assert_int_equal(at_result(b, 'v', 0), BD_PARTIAL_SUM);
+  assert_int_equal(at_operand(b, 'w', 2), 2);
+  assert_int_equal(at_result(b, 'i', 0), 1);
+  assert_int_equal(at_result(b, 'B', 0), 2);
+  assert_int_equal(loop_of(b, 'k')->kind, BD_LOOP_WHOLE);
+  set_int(b, "inverse", 1);
+  make(b, BD_OP_ROUTE);
+  assert_int_equal(at_result(b, 'i', 0), BD_PARTIAL_SUM);
+  assert_int_equal(at_result(b, 'v', 0), 1);
+  b->attrs[0] = bd_attr_int(b->ctx, "rows", 1);
+  expect_fail(b, BD_OP_ROUTE, "operand 3 must have 3 dimensions");
+  b->attrs[0] = bd_attr_int(b->ctx, "rows", 4);
+  expect_fail(b, BD_OP_ROUTE, "operand 1, f32[B,4,10,6], has too few dimensions");
+}
+
+static void test_search(void **state) {
+  bench *b = *state;
+  operand(b, BD_I32, DIMS(B, 50, 6));
+  set_int(b, "dim", 1);
+  set_int(b, "places", 9);
+  expect_type(b, make(b, BD_OP_SEARCH), BD_I32, DIMS(B, 6, 9));
+  assert_int_equal(loop_of(b, 'B')->kind, BD_LOOP_WHOLE);
+  assert_int_equal(at_result(b, 'C', 0), 1);
+  assert_int_equal(at_result(b, 'p', 0), 2);
+  b->attrs[0] = bd_attr_int(b->ctx, "dim", 0);
+  expect_fail(b, BD_OP_SEARCH, "dim is 0, which is not a dimension of fixed extent");
+}
+
 static void test_windows(void **state) {
   bench *b = *state;
   operand(b, BD_F32, DIMS(B, 3, 9, 8));
@@ -195,7 +232,7 @@ static void test_topk(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_element_types), TEST(test_constants), TEST(test_steps),   TEST(test_concat),
-      TEST(test_reductions),    TEST(test_lookups),   TEST(test_windows), TEST(test_topk),
+      TEST(test_reductions),    TEST(test_lookups), TEST(test_routes), TEST(test_search), TEST(test_windows), TEST(test_topk),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
