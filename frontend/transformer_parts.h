@@ -43,8 +43,8 @@ bd_id bd_transformer_normalize(bd_graph_build *build, bd_layer *layer,
                                const bd_transformer_norm *norm, const char *name,
                                const char *stored, bd_id x);
 
-// What hides a position: exp of it and any score is 0, and an f16 holds it.
-#define BD_TRANSFORMER_HIDDEN (-60000.0)
+// What hides a position: exp of it and any score is 0, and halves of either kind hold it.
+#define BD_TRANSFORMER_HIDDEN (-57344.0)
 
 // Where ids, [batch, sequence], are `padding`: BD_TRANSFORMER_HIDDEN, elsewhere 0.
 bd_id bd_transformer_hide(bd_graph_build *build, bd_id ids, int64_t sequence, int64_t padding);

@@ -21,8 +21,11 @@ void bd_precision_propagate(const bd_function *function, const bool *narrow_para
                             bool *out_narrow);
 
 // Whether the op's result has the same values as a half of type `dtype`, whatever it is computed
-// from: ones and zeros, and constants that are such numbers. It has no gradient.
-bool bd_precision_is_exact(const bd_function *function, const bd_op *op, bd_dtype dtype);
+// from: ones and zeros, constants that are such numbers, and what is chosen or repeated of these.
+// It has no gradient. 0: no; else the ops from a constant or a bool to it. `exact`: that of its
+// operands, per value.
+int bd_precision_exactness(const bd_function *function, const bd_op *op, bd_dtype dtype,
+                           const uint8_t *exact);
 
 // Makes `narrowed->to` with the parameters and results that it asks for. `forward`: of a backward
 // function, the pair's other half, rewritten already; else NULL.

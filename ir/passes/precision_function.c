@@ -41,7 +41,7 @@ typedef struct rewriter {
   bd_function *to;
   bd_id *moved;        // per value of `from`; of an exact one BD_NO_ID until an op takes it
   bd_id *other;        // per value of `from`: the moved one in the other width, or BD_NO_ID
-  bool *exact;         // per value of `from`: the same in either width
+  uint8_t *exact;      // per value of `from`: of bd_precision_exactness
   bool *wide;          // per value of `from`: wanted wide, not only as a cast of what is narrow
   bd_free_names names; // unlike those of both functions
   bd_dtype narrow;
@@ -106,17 +106,22 @@ static int moved_group(const rewriter *r, const bd_op *op) {
   return op->group < 0 ? -1 : r->forward->op_moved[op->group];
 }
 
-// Appends the op that makes an exact value, so that it makes `dtype`.
+static bd_id as(rewriter *r, bd_id value, bd_dtype dtype, bd_loc loc);
+
+// Appends the op that makes an exact value, so that it makes `dtype`. Such ops are few in a row.
 static bd_id add_exact(rewriter *r, bd_id value, bd_dtype dtype, const char *name) {
   const bd_op *op = &r->from->ops[r->from->values[value].producer];
+  bd_id in[BD_MAX_OPERANDS];
+  for (int k = 0; k < op->in_count; k++)
+    in[k] = is_float(r->from, op->in[k]) ? as(r, op->in[k], dtype, op->loc) : r->moved[op->in[k]];
   bd_type type = r->from->values[value].type;
   type.dtype = dtype;
   bd_id out = bd_function_add_value(r->ctx, r->to, name, type);
-  bd_op *made = bd_function_add_op(r->ctx, r->to, op->kind, op->in_count,
-                                   op->in_count ? &r->moved[op->in[0]] : NULL, 1, &out, op->loc);
+  bd_op *made = bd_function_add_op(r->ctx, r->to, op->kind, op->in_count, in, 1, &out, op->loc);
   for (int i = 0; i < op->attr_count; i++)
     bd_op_set_attr(r->ctx, made, op->attrs[i]);
-  bd_op_set_attr(r->ctx, made, bd_attr_string(r->ctx, "dtype", bd_dtype_name(dtype)));
+  if (bd_op_dtypes(op->kind)->names)
+    bd_op_set_attr(r->ctx, made, bd_attr_string(r->ctx, "dtype", bd_dtype_name(dtype)));
   if (r->forward) made->group = moved_group(r, op);
   return out;
 }
@@ -235,8 +240,9 @@ static void move_results(rewriter *r, const bool *narrow_result) {
 static bd_status move_ops(rewriter *r, int *op_moved) {
   for (int i = 0; i < r->from->op_count; i++) {
     const bd_op *op = &r->from->ops[i];
-    if (bd_precision_is_exact(r->from, op, r->narrow)) {
-      r->exact[op->out[0]] = true;
+    int exact = bd_precision_exactness(r->from, op, r->narrow, r->exact);
+    if (exact) {
+      r->exact[op->out[0]] = (uint8_t)exact;
       r->moved[op->out[0]] = BD_NO_ID;
       op_moved[i] = -1;
       continue;
@@ -260,7 +266,7 @@ bd_status bd_precision_rewrite(bd_ctx *ctx, bd_narrowed *narrowed, const bd_narr
                 .to = bd_function_create(ctx, from->name),
                 .moved = BD_NEW_ARRAY(arena, bd_id, from->value_count),
                 .other = BD_NEW_ARRAY(arena, bd_id, from->value_count),
-                .exact = BD_NEW_ARRAY(arena, bool, from->value_count),
+                .exact = BD_NEW_ARRAY(arena, uint8_t, from->value_count),
                 .wide = BD_NEW_ARRAY(arena, bool, from->value_count),
                 .names = bd_free_names_of(ctx, from),
                 .narrow = narrowed->dtype};
