@@ -51,6 +51,16 @@ typedef struct bd_rt_sensors {
 // 1, or 0 where nobody can tell.
 int bd_rt_sense(const bd_rt *rt, bd_rt_sensors *out);
 
+// Memory as the driver of the device has it.
+typedef struct bd_rt_memory {
+  int64_t free_bytes; // of the device, for all who use it
+  // Of the allocation that the arena begins or lies in, and what sizes of such may be rounded up to
+  // a multiple of. -1: the driver does not say.
+  int64_t arena_bytes, unit_bytes;
+} bd_rt_memory;
+// 1, or 0 where there is no such driver.
+int bd_rt_look_at_memory(const bd_rt *rt, bd_rt_memory *out);
+
 // Waits until all that was asked of the device is done.
 void bd_rt_settle(bd_rt *rt);
 // No more samples are asked for; nothing of --data is read from here on.

@@ -10,7 +10,7 @@ BRAID_RT_SOURCES = \
   runtime/json.c runtime/program.c runtime/weights.c runtime/save.c runtime/update.c runtime/overlap.c runtime/adafactor.c \
   runtime/scale.c \
   runtime/tie.c runtime/master.c runtime/source.c runtime/surplus.c runtime/save_folder.c \
-  runtime/cuda/rank.c runtime/cuda/ending.c runtime/cuda/watchdog.c runtime/cuda/choose.c runtime/cuda/device.c runtime/cuda/neighbours.c runtime/cuda/observe.c runtime/cuda/sensors.c \
+  runtime/cuda/rank.c runtime/cuda/ending.c runtime/cuda/watchdog.c runtime/cuda/choose.c runtime/cuda/device.c runtime/cuda/neighbours.c runtime/cuda/observe.c runtime/cuda/sensors.c runtime/cuda/driver.c \
   runtime/cuda/launcher.c runtime/cuda/meet.c \
   runtime/cuda/meet_join.c runtime/cuda/meet_wire.c runtime/cuda/host.c runtime/cuda/memory.c \
   runtime/cuda/step.c runtime/cuda/reader.c runtime/cuda/matmul.c runtime/cuda/even.c runtime/cuda/fresh.c runtime/cuda/comm.c runtime/cuda/grant.c runtime/cuda/segment.c runtime/cuda/aside.c runtime/cuda/collectives.c \

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { WARM_UPDATES = 2 };
+
 // Valid targets of the step: all tokens have one; arrays may mark some as absent.
 static float target_share(bd_rt *rt) {
   const bd_rt_program *const program = rt->program;
@@ -81,18 +83,22 @@ static int run_step(bd_rt *rt, bd_rt_measure *measure) {
 static int train(bd_rt *rt, FILE *metrics) {
   double passed = 0;
   if (rt->rank == 0 && rt->options.steps > 0) bd_rt_define_mfu(rt);
+  bd_rt_report_note(rt, BD_RT_MEMORY_READY);
   for (; (int64_t)rt->step < rt->options.steps; rt->step++) {
     bd_rt_measure measure = {0};
     const int status = run_step(rt, &measure);
     if (status) return status;
     passed += measure.step_seconds;
     const double done = (double)rt->step + 1;
+    if (rt->updates == WARM_UPDATES && !measure.skipped && (int64_t)done < rt->options.steps)
+      bd_rt_report_note(rt, BD_RT_MEMORY_WARM);
     measure.left_seconds = passed / done * ((double)rt->options.steps - done);
     if (rt->rank != 0) continue;
     bd_rt_progress(rt, &measure);
     if (metrics && bd_rt_metrics_write(rt, &measure, metrics))
       bd_rt_fail(BD_RT_EXIT_EXTERNAL, "%s: %s", rt->options.metrics, strerror(errno));
   }
+  bd_rt_report_note(rt, BD_RT_MEMORY_END);
   return 0;
 }
 

@@ -49,6 +49,11 @@ static inline int64_t bd_rt_element_bytes(int dtype) {
   }
 }
 
+// When --report looks at the device's memory: before the first step; when libraries have loaded
+// what they load at first use and work that comes again has its graphs, which takes two updates,
+// where a step follows; after the last step.
+enum { BD_RT_MEMORY_READY, BD_RT_MEMORY_WARM, BD_RT_MEMORY_END, BD_RT_MEMORY_MOMENTS };
+
 enum {
   BD_RT_SCRATCH_FLOATS = 1 << 21, // of loading, saving and the CPU's collectives
   BD_RT_GROUPS = 1 << BD_RT_MAX_AXES,
@@ -77,6 +82,8 @@ struct bd_rt {
   float target_share;     // 1 / the valid targets of the step
   float loss_scale;       // 1 but in f16 programs, see runtime/scale.h
   int64_t finite_steps;   // since the scale was changed
+  // At each moment; -1: nobody has looked, or can.
+  int64_t free_bytes[BD_RT_MEMORY_MOMENTS];
 };
 
 // Ends the job: one line on stderr. For failures that one rank alone sees.

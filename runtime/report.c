@@ -10,7 +10,17 @@
 #include <unistd.h>
 
 // Of a rank's row.
-enum { STAGE, ARENA, PEAK_RSS, DEVICE_USED, SEGMENTS, FIELDS = SEGMENTS + BD_RT_SEGMENTS };
+enum {
+  STAGE,
+  ARENA,
+  ALLOCATED,
+  UNIT,
+  PEAK_RSS,
+  DEVICE_USED,
+  FREE,
+  SEGMENTS = FREE + BD_RT_MEMORY_MOMENTS,
+  FIELDS = SEGMENTS + BD_RT_SEGMENTS
+};
 
 static double tokens_per_second(const bd_rt *rt, double seconds) {
   const double tokens = (double)(rt->program->global_batch * rt->program->sequence);
@@ -82,6 +92,36 @@ int bd_rt_metrics_write(const bd_rt *rt, const bd_rt_measure *measure, FILE *met
   return fflush(metrics) || ferror(metrics);
 }
 
+void bd_rt_report_note(bd_rt *rt, int moment) {
+  bd_rt_memory memory;
+  if (!rt->options.report) return;
+  for (int m = moment; m < BD_RT_MEMORY_MOMENTS; m++)
+    rt->free_bytes[m] = -1;
+  bd_rt_agree(rt, 0, ""); // ranks that share a device have all come so far
+  if (bd_rt_look_at_memory(rt, &memory)) rt->free_bytes[moment] = memory.free_bytes;
+}
+
+static void write_known(FILE *file, const char *before, int64_t bytes) {
+  if (bytes >= 0)
+    fprintf(file, "%s%lld", before, (long long)bytes);
+  else
+    fprintf(file, "%snull", before);
+}
+
+// What only devices with a driver of their own tell.
+static void write_device(FILE *file, const int64_t *row) {
+  if (row[ALLOCATED] >= 0)
+    fprintf(file, ", \"allocated_bytes\": %lld, \"allocation_unit_bytes\": %lld",
+            (long long)row[ALLOCATED], (long long)row[UNIT]);
+  if (row[FREE] >= 0) {
+    for (int m = 0; m < BD_RT_MEMORY_MOMENTS; m++)
+      write_known(file, m ? ", " : ", \"device_free_bytes\": [", row[FREE + m]);
+    fputs("]", file);
+  }
+  if (row[DEVICE_USED] >= 0)
+    fprintf(file, ", \"device_used_bytes\": %lld", (long long)row[DEVICE_USED]);
+}
+
 static int write_report(const bd_rt *rt, const char *path, const int64_t *rows) {
   FILE *const file = fopen(path, "w");
   if (!file) return 1;
@@ -93,8 +133,7 @@ static int write_report(const bd_rt *rt, const char *path, const int64_t *rows) 
     for (int s = 0; s < BD_RT_SEGMENTS; s++)
       fprintf(file, "%s%lld", s ? ", " : "", (long long)row[SEGMENTS + s]);
     fprintf(file, "], \"peak_rss_bytes\": %lld", (long long)row[PEAK_RSS]);
-    if (row[DEVICE_USED] >= 0)
-      fprintf(file, ", \"device_used_bytes\": %lld", (long long)row[DEVICE_USED]);
+    write_device(file, row);
     fputs("}", file);
   }
   fputs("\n]}\n", file);
@@ -107,11 +146,16 @@ int bd_rt_report_write(bd_rt *rt, const char *path) {
   char message[1024] = "";
   struct rusage usage;
   bd_rt_sensors sensors;
+  bd_rt_memory memory = {.arena_bytes = -1};
+  bd_rt_look_at_memory(rt, &memory);
   getrusage(RUSAGE_SELF, &usage);
   row[STAGE] = rt->stage_index;
   row[ARENA] = rt->stage->arena_bytes;
+  row[ALLOCATED] = memory.arena_bytes;
+  row[UNIT] = memory.unit_bytes;
   row[PEAK_RSS] = (int64_t)usage.ru_maxrss * 1024;
   row[DEVICE_USED] = bd_rt_sense(rt, &sensors) ? sensors.memory_used_bytes : -1;
+  memcpy(row + FREE, rt->free_bytes, sizeof rt->free_bytes);
   memcpy(row + SEGMENTS, rt->stage->segment_bytes, sizeof rt->stage->segment_bytes);
   bd_rt_gather_rows(rt, row, FIELDS, rows);
   int status = 0;

@@ -20,6 +20,8 @@ void bd_rt_define_mfu(const bd_rt *rt);
 void bd_rt_progress(const bd_rt *rt, const bd_rt_measure *measure);
 // One JSON object per line, with what sensors say of this rank's device. 0 when it was written.
 int bd_rt_metrics_write(const bd_rt *rt, const bd_rt_measure *measure, FILE *metrics);
+// Collective, where --report is given: notes what the device has free at BD_RT_MEMORY_READY, ...
+void bd_rt_report_note(bd_rt *rt, int moment);
 // Collective: bytes per rank as JSON. 0, or a status after it has been said.
 int bd_rt_report_write(bd_rt *rt, const char *path);
 #endif

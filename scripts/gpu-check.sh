@@ -6,9 +6,10 @@
 # An OUT made by scripts/gpu-folders.sh has in OUT/check: `options`, an argument of the program per line, read in the
 # folder OUT/check; `data.*`, what they name; `expected.jsonl`, what `braid run --metrics` wrote on a CPU rank; and `memcheck`
 # where a step is to be run under compute-sanitizer, too. --expect names another file of losses for all folders. A loss may differ
-# from the expected one by a part of it that the precision sets (limit_of), or by --tolerance. The bytes that every rank's arena
-# has must be those that plan.json predicts, and what NVML says is used of a GPU at least the arenas of its ranks and at most 2 GiB
-# a rank more. A run may take --seconds (600). More ranks than GPUs share them. A program whose attention is cuDNN's runs again with
+# from the expected one by a part of it that the precision sets (limit_of), or by --tolerance. What the driver says that every
+# rank's arena has must be what plan.json predicts, or that rounded up to the unit in which the driver gives memory. From the second
+# update of the weights to the last step no more of a GPU may come to be used than 2 MiB a rank. What NVML says is used of a GPU must
+# be at least the arenas of its ranks and at most 2 GiB a rank more. A run may take --seconds (600). More ranks than GPUs share them. A program whose attention is cuDNN's runs again with
 # BRAID_CUDNN=0, when its losses must be as close to the expected ones and to those before. compute-sanitizer looks at accesses
 # alone, since libraries ask the driver for functions that it may lack.
 # Prints a table, leaves its rows in gpu-check.json or --json FILE, and says what could not be checked. Exit status: 0 all agree,
@@ -56,6 +57,9 @@ open_gpus
 
 # What NVML says is used of a GPU may be so much more than the arenas of its ranks, for each: driver, NCCL, kernels' code.
 OUTSIDE_BYTES=2147483648
+# By so much a rank the use of a GPU may grow while steps repeat: the piece that the driver takes of it for small things, its own
+# included. All else has been loaded and allocated by the second update.
+GROWTH_BYTES=2097152
 
 # The largest relative difference of a loss: EXPECTED METRICS -> "difference steps tokens/s", or "why" alone.
 compare_losses() {
@@ -89,38 +93,58 @@ compare_losses() {
 }
 
 # Whether every rank has the arena that the plan predicts, and its GPU the use: PLAN REPORT -> the bytes of the largest arena, a
-# list of what is predicted for each rank's GPU, one of what NVML says is used of it (null: no figure), by how many bytes a rank
-# the use is most above the arenas, or "none" where a rank has no figure; and why not, in words. Ranks take GPUs in turn.
+# list of what is predicted for each rank's GPU, one of what NVML says is used of it (null: no figure), one of by how much that
+# has grown since the second update (null: no figure), by how many bytes a rank the use is most above the arenas, and the most
+# growth a rank, or "none" where a rank has no figure; and why not, in words. Ranks take GPUs in turn.
 compare_memory() {
-  awk -v gpus="$gpus" -v outside=$OUTSIDE_BYTES '
+  awk -v gpus="$gpus" -v outside=$OUTSIDE_BYTES -v growth=$GROWTH_BYTES '
+    function wrong(text) { if (!why) why = text }
+    function listed(list, value) { return list (list == "" ? "" : ",") value }
+    function figure(name) { return name in value && value[name] != "null" ? value[name] : "" }
     BEGIN { ranks = stages = 0 }
     { gsub(/[{},\[\]]/, " "); split("", value)
       for (i = 1; i < NF; i++) {
         value[$i] = $(i + 1)
         if ($i == "\"arena_bytes\":" && FNR == NR) planned[stages++] = $(i + 1)
+        if ($i == "\"device_free_bytes\":") { value["warm"] = $(i + 2); value["end"] = $(i + 3) }
       } }
     FNR != NR && "\"arena_bytes\":" in value {
-      arena[ranks] = value["\"arena_bytes\":"] + 0; used[ranks] = value["\"device_used_bytes\":"]
+      allocated = figure("\"allocated_bytes\":"); unit = figure("\"allocation_unit_bytes\":")
       predicted = planned[value["\"stage\":"]] + 0
-      if (arena[ranks] != predicted && !why)
-        why = sprintf("rank %d allocates %.0f bytes, planned are %.0f", ranks, arena[ranks], predicted)
-      if (arena[ranks] > largest) largest = arena[ranks]
-      arenas[ranks % gpus] += arena[ranks]; sharing[ranks % gpus]++
+      most = unit > 0 ? int((predicted + unit - 1) / unit) * unit : predicted
+      if (allocated == "")
+        wrong("the driver does not say what the arena of rank " ranks " has")
+      else if (allocated + 0 != predicted && allocated + 0 != most)
+        wrong(sprintf("rank %d allocates %.0f bytes, planned are %.0f, in units of %.0f", ranks, allocated, predicted, unit))
+      if (allocated + 0 > largest) largest = allocated + 0
+      used[ranks] = figure("\"device_used_bytes\":")
+      grown[ranks] = figure("warm") == "" || figure("end") == "" ? "" : value["warm"] - value["end"]
+      arenas[ranks % gpus] += predicted; sharing[ranks % gpus]++
       ranks++
     }
     END {
       if (!ranks) why = "the report lists no ranks"
       for (r = 0; r < ranks; r++) {
         least = arenas[r % gpus]; n = sharing[r % gpus]
-        wanted = wanted (r ? "," : "") sprintf("%.0f", least)
-        figures = figures (r ? "," : "") (used[r] == "" ? "null" : used[r])
-        if (used[r] == "") { missing = 1; continue }
+        wanted = listed(wanted, sprintf("%.0f", least))
+        uses = listed(uses, used[r] == "" ? "null" : used[r])
+        growths = listed(growths, grown[r] == "" ? "null" : sprintf("%.0f", grown[r]))
+        if (grown[r] == "")
+          ungrown = 1
+        else {
+          if (grown[r] > n * growth)
+            wrong(sprintf("of the GPU of rank %d %.0f bytes more are used after the last step than after two updates (ranks: %d)",
+                          r, grown[r], n))
+          if (r == 0 || grown[r] / n > growing) growing = grown[r] / n
+        }
+        if (used[r] == "") { unused = 1; continue }
         over = (used[r] - least) / n
-        if ((over < 0 || over > outside) && !why)
-          why = sprintf("of the GPU of rank %d %.0f bytes are used, the arenas there have %.0f (ranks: %d)", r, used[r], least, n)
-        if (r == 0 || over > most) most = over
+        if (over < 0 || over > outside)
+          wrong(sprintf("of the GPU of rank %d %.0f bytes are used, the arenas there have %.0f (ranks: %d)", r, used[r], least, n))
+        if (r == 0 || over > above) above = over
       }
-      print largest + 0, "[" wanted "]", "[" figures "]", missing || !ranks ? "none" : sprintf("%.0f", most), why
+      print largest + 0, "[" wanted "]", "[" uses "]", "[" growths "]", unused || !ranks ? "none" : sprintf("%.0f", above),
+        ungrown || !ranks ? "none" : sprintf("%.0f", growing), why
     }' "$1" "$2"
 }
 
@@ -154,9 +178,10 @@ check_accesses() {
   return 1
 }
 
-# Checks one folder: sets verdict ("ok" or why not), limit, difference, steps, rate, bytes, predicted, used, over, memcheck.
+# Checks one folder: sets verdict ("ok" or why not), limit, difference, steps, rate, bytes, predicted, used, grown, over, growth,
+# memcheck.
 check() {
-  out=$1 difference='' steps='' rate='' bytes='' predicted='' used='' over=none memcheck='not asked'
+  out=$1 difference='' steps='' rate='' bytes='' predicted='' used='' grown='' over=none growth=none memcheck='not asked'
   limit=${tolerance:-$(limit_of "$precision")}
   [ ! -e "$out/check/memcheck" ] || memcheck='not run'
   build_folder "$out" || return 0
@@ -173,7 +198,7 @@ check() {
   if ! is_number "$difference"; then verdict=${result:-no losses were written} difference=''; return; fi
   steps=$(echo "$result" | cut -d' ' -f2) rate=$(echo "$result" | cut -d' ' -f3)
   result=$(compare_memory "$out/plan.json" "$work/report.json")
-  read -r bytes predicted used over verdict <<END
+  read -r bytes predicted used grown over growth verdict <<END
 $result
 END
   [ -z "$verdict" ] || return
@@ -185,13 +210,18 @@ END
 
 # What has been checked so far, so that it is there when this script is ended early.
 write_rows() {
-  printf '{"device": %s, "folders": %s, "failed": %s, "memcheck": {"clean": %s, "not_at_hand": %s}, "nvml": {"checked": %s, "not_at_hand": %s, "outside_bytes": %s}, "results": [\n%s\n]}\n' \
-    "$(quoted "$device")" "$folders" $failed $clean $unwatched $sensed $unsensed $OUTSIDE_BYTES "$(cat "$work/rows")" >"$json"
+  {
+    printf '{"device": %s, "folders": %s, "failed": %s, ' "$(quoted "$device")" "$folders" $failed
+    printf '"memcheck": {"clean": %s, "not_at_hand": %s}, ' $clean $unwatched
+    printf '"nvml": {"checked": %s, "not_at_hand": %s, "outside_bytes": %s}, ' $sensed $unsensed $OUTSIDE_BYTES
+    printf '"growth": {"checked": %s, "not_at_hand": %s, "limit_bytes": %s}, ' $followed $unfollowed $GROWTH_BYTES
+    printf '"results": [\n%s\n]}\n' "$(cat "$work/rows")"
+  } >"$json"
 }
 
 sanitizer=$CUDA_HOME/bin/compute-sanitizer
 [ -x "$sanitizer" ] || sanitizer=$(command -v compute-sanitizer)
-folders=$# failed=0 clean=0 unwatched=0 sensed=0 unsensed=0
+folders=$# failed=0 clean=0 unwatched=0 sensed=0 unsensed=0 followed=0 unfollowed=0
 build_folders "$@"
 line='%-20s %5s %9s %5s %10s %7s %12s %11s %11s  %s\n'
 printf "$line" folder ranks precision steps difference limit 'arena bytes' 'NVML above' memcheck verdict
@@ -205,15 +235,17 @@ for out; do
   elif [ -n "$used" ]; then
     unsensed=$((unsensed + 1)) above='not at hand'
   fi
+  if is_number "$growth"; then followed=$((followed + 1)); elif [ -n "$grown" ]; then unfollowed=$((unfollowed + 1)); fi
   printf "$line" "$(basename "$out")" "$ranks" "$precision" "${steps:--}" "${difference:--}" "$limit" "${bytes:--}" "$above" "$memcheck" \
     "$verdict"
-  printf '%s {"folder": %s, "ranks": %s, "gpus": %s, "precision": "%s", "steps": %s, "loss_difference": %s, "limit": %s, "arena_bytes": %s, "device_predicted_bytes": %s, "device_used_bytes": %s, "memcheck": "%s", "tokens_per_second": %s, "pass": %s, "verdict": %s}\n' \
+  printf '%s {"folder": %s, "ranks": %s, "gpus": %s, "precision": "%s", "steps": %s, "loss_difference": %s, "limit": %s, "arena_bytes": %s, "device_predicted_bytes": %s, "device_used_bytes": %s, "device_grown_bytes": %s, "memcheck": "%s", "tokens_per_second": %s, "pass": %s, "verdict": %s}\n' \
     "$([ -s "$work/rows" ] && echo ,)" "$(quoted "$out")" "$ranks" "$gpus" "$precision" "${steps:-null}" "${difference:-null}" "$limit" \
-    "${bytes:-null}" "${predicted:-null}" "${used:-null}" "$memcheck" "${rate:-null}" $pass "$(quoted "$verdict")" >>"$work/rows"
+    "${bytes:-null}" "${predicted:-null}" "${used:-null}" "${grown:-null}" "$memcheck" "${rate:-null}" $pass "$(quoted "$verdict")" >>"$work/rows"
   write_rows || exit 1
 done
-echo "compared with NVML's figure: $sensed of $folders folders; clean under compute-sanitizer: $clean"
+echo "compared with NVML's figure: $sensed of $folders folders; growth looked for: $followed; clean under compute-sanitizer: $clean"
 [ $unsensed -eq 0 ] || echo "not checked: the memory that is used, as NVML gives no figure: folders: $unsensed"
+[ $unfollowed -eq 0 ] || echo "not checked: the memory that comes to be used, as no step follows the second update: folders: $unfollowed"
 [ $unwatched -eq 0 ] || echo "not checked: accesses, as compute-sanitizer is not at hand: folders: $unwatched"
 [ $failed -eq 0 ] || { echo "gpu-check.sh: $failed of $folders folders failed" >&2; exit 1; }
 echo "all $folders folders agree"

@@ -5,7 +5,7 @@ set -euo pipefail
 . "$(dirname "$0")/help.sh"
 
 packages=(build-essential cmake ninja-build pkg-config llvm-19-dev llvm-19-tools libglpk-dev libcjson-dev
-  zlib1g-dev libopenblas-dev libdnnl-dev libopenmpi-dev openmpi-bin libcmocka-dev coinor-libcbc-dev libonnx-testdata ccache lld
+  zlib1g-dev libopenblas-dev libdnnl-dev libopenmpi-dev openmpi-bin libcmocka-dev coinor-libcbc-dev libonnx-testdata ccache lld iproute2
   python3)
 packages+=("$@")
 

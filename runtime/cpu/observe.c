@@ -36,3 +36,8 @@ int bd_rt_sense(const bd_rt *rt, bd_rt_sensors *out) {
   (void)rt, (void)out;
   return 0;
 }
+
+int bd_rt_look_at_memory(const bd_rt *rt, bd_rt_memory *out) {
+  (void)rt, (void)out;
+  return 0;
+}

@@ -12,7 +12,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CONNECT_MILLISECONDS = 5000, SILENCE_SECONDS = 24, BACKLOG = 1024 };
+enum {
+  CONNECT_MILLISECONDS = 5000,
+  BACKLOG = 1024,
+  // A node that has vanished is taken for dead after SILENCE_SECONDS, the last of them with PROBES.
+  // A rank that its watchdog ends then, and that takes leave of others that have vanished too,
+  // still ends within 30 seconds.
+  SILENCE_SECONDS = 20,
+  PROBES = 3,
+  PROBE_SECONDS = 4,
+};
 
 int bd_wire_end_status(const bd_frame *frame) {
   const int told = frame->magic == BD_FRAME_MAGIC && frame->kind == BD_FRAME_END &&
@@ -49,7 +58,8 @@ int bd_wire_listen(int port, int here_only) {
 }
 
 void bd_wire_prepare(int fd) {
-  const int on = 1, idle = SILENCE_SECONDS / 2, probes = 3, interval = SILENCE_SECONDS / 2 / probes;
+  const int on = 1, probes = PROBES, interval = PROBE_SECONDS;
+  const int idle = SILENCE_SECONDS - PROBES * PROBE_SECONDS;
   const unsigned unanswered = SILENCE_SECONDS * 1000; // milliseconds, of what was sent
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

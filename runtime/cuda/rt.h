@@ -14,6 +14,7 @@
 //   cudaGraphLaunch cudaGraphExecDestroy
 //   cudaLibraryLoadData cudaLibraryGetKernel cudaOccupancyMaxActiveBlocksPerMultiprocessor
 //   cudaLaunchKernel cudaLibraryUnload
+//   cudaGetDriverEntryPointByVersion (cuMemGetAddressRange cuMemGetAllocationGranularity)
 // of cuBLASLt:
 //   cublasLtCreate cublasLtDestroy cublasLtGetVersion cublasLtGetStatusString cublasLtMatmul
 //   cublasLtMatmulAlgoGetHeuristic cublasLtMatmulAlgoCheck cublasLtMatmulAlgoConfigGetAttribute

@@ -26,11 +26,12 @@ END
 : >toolkit/include/nccl.h
 chmod +x fake/nvidia-smi none/nvidia-smi toolkit/bin/nvcc
 
-# NAME LOSS ARENA STATUS [USED]: a folder whose four ranks do as told; USED: what NVML says of the second GPU, without which
-# NVML is not there. Ranks check what they were started with.
+# NAME LOSS ARENA STATUS [USED]: a folder whose four ranks do as told. ARENA: what the driver says that the third's has, whatever
+# it asked for; USED: what NVML says of the second GPU, without which NVML is not there. Ranks check what they were started with.
 folder() {
-  first='' second=''
-  [ -z "${5:-}" ] || first=', "device_used_bytes": 12288' second=", \"device_used_bytes\": $5"
+  first=', "allocation_unit_bytes": 16384, "device_free_bytes": [90000, 80000, 80000]'
+  second=$first
+  [ -z "${5:-}" ] || first="$first, \"device_used_bytes\": 12288" second="$second, \"device_used_bytes\": $5"
   mkdir -p "$1/check"
   cat >"$1/plan.json" <<END
 {
@@ -60,10 +61,10 @@ cat >"\$6" <<METRICS
 METRICS
 cat >"\$8" <<REPORT
 {"ranks": [
-  {"rank": 0, "stage": 0, "arena_bytes": 4096, "segments": [0, 4096], "peak_rss_bytes": 1$first},
-  {"rank": 1, "stage": 0, "arena_bytes": 4096, "segments": [0, 4096], "peak_rss_bytes": 1$second},
-  {"rank": 2, "stage": 1, "arena_bytes": $3, "segments": [0, 8192], "peak_rss_bytes": 1$first},
-  {"rank": 3, "stage": 1, "arena_bytes": 8192, "segments": [0, 8192], "peak_rss_bytes": 1$second}
+  {"rank": 0, "stage": 0, "arena_bytes": 4096, "segments": [0, 4096], "peak_rss_bytes": 1, "allocated_bytes": 4096$first},
+  {"rank": 1, "stage": 0, "arena_bytes": 4096, "segments": [0, 4096], "peak_rss_bytes": 1, "allocated_bytes": 4096$second},
+  {"rank": 2, "stage": 1, "arena_bytes": 8192, "segments": [0, 8192], "peak_rss_bytes": 1, "allocated_bytes": $3$first},
+  {"rank": 3, "stage": 1, "arena_bytes": 8192, "segments": [0, 8192], "peak_rss_bytes": 1, "allocated_bytes": 8192$second}
 ]}
 REPORT
 END
@@ -110,7 +111,7 @@ attends apart 0.26
 
 run 0 good 'odd "name'
 says '^good  *4  *f32  *2  *1e-05  *2e-5  *8192  *not at hand  *not asked  *ok$'
-says "compared with NVML's figure: 0 of 2 folders; clean under compute-sanitizer: 0"
+says "compared with NVML's figure: 0 of 2 folders; growth looked for: 2; clean under compute-sanitizer: 0"
 says 'not checked: the memory that is used, as NVML gives no figure: folders: 2'
 says 'all 2 folders agree'
 holds gpu-check.json 2 'folders = 2' 'failed = 0' 'nvml.checked = 0' 'nvml.not_at_hand = 2' 'nvml.outside_bytes = 2147483648' \
@@ -121,7 +122,7 @@ holds gpu-check.json 2 'folders = 2' 'failed = 0' 'nvml.checked = 0' 'nvml.not_a
 run 1 --json rows.json good wrong nan arena dead broken
 says 'losses differ by more than 2e-5'
 says 'the loss of step 1 is '
-says 'rank 2 allocates 8448 bytes, planned are 8192'
+says 'rank 2 allocates 8448 bytes, planned are 8192, in units of 16384$'
 says 'ended with status 11: braid: the loss is not finite$'
 says 'does not build'
 says '5 of 6 folders failed'
@@ -200,6 +201,42 @@ run 0 part
 says '^part .*not at hand'
 says 'not checked: the memory that is used, as NVML gives no figure: folders: 1'
 holds gpu-check.json 1 'nvml.not_at_hand = 1' 'results[0].device_used_bytes[2] = 12288' 'results[0].device_used_bytes[3] = null'
+
+# What the driver says of an arena: the plan's bytes, or those rounded up to its unit, and nothing else.
+for bytes in 8191 8193 16383 32768; do
+  folder arena-$bytes 5.5 $bytes 0
+  run 1 arena-$bytes
+  says "rank 2 allocates $bytes bytes, planned are 8192, in units of 16384$"
+done
+folder rounded 5.5 16384 0
+run 0 rounded
+says '^rounded .* 16384  *not at hand'
+folder untold 5.5 8192 0
+sed -i '/"rank": 1/s/"allocated_bytes": 4096, //' untold/program
+run 1 untold
+says 'the driver does not say what the arena of rank 1 has'
+
+# Two ranks share a GPU here: its use may grow by 4 MiB after the second update, and shrink.
+# NAME WARM END: what the second GPU has free.
+grows() {
+  folder "$1" 5.5 8192 0
+  sed -i "/\"rank\": [13]/s/80000, 80000/$2, $3/" "$1/program"
+}
+grows lean 9000000 4805696
+run 0 lean
+holds gpu-check.json 1 'growth.checked = 1' 'growth.not_at_hand = 0' 'growth.limit_bytes = 2097152' \
+  'results[0].device_grown_bytes[0] = 0' 'results[0].device_grown_bytes[1] = 4194304'
+grows fat 9000000 4805695
+run 1 fat
+says 'of the GPU of rank 1 4194305 bytes more are used after the last step than after two updates (ranks: 2)'
+holds gpu-check.json 1 'growth.checked = 1' 'results[0].device_grown_bytes[3] = 4194305' 'results[0].pass = false'
+grows shrinking 4000000 9000000
+run 0 shrinking
+grows brief null 9000000
+run 0 brief
+says 'growth looked for: 0;'
+says 'not checked: the memory that comes to be used, as no step follows the second update: folders: 1'
+holds gpu-check.json 1 'growth.not_at_hand = 1' 'results[0].device_grown_bytes[1] = null' 'results[0].device_grown_bytes[2] = 0'
 
 # Programs are built for the GPUs that are there, all of them before the first runs, and share the runtime's objects.
 for name in early late; do

@@ -1,6 +1,7 @@
 // A program for GPUs, written by hand: one weight that every step pulls towards zero. It needs no
 // generated kernels, but all of the CUDA runtime links into it. TINY_RANKS: how many ranks have a
-// replica of the weight and add their gradients up (1). TINY_ARCHITECTURES: what its device code,
+// replica of the weight and add their gradients up (1). TINY_STAGES=2: as many again get the weight
+// sent, and send its gradient back. TINY_ARCHITECTURES: what its device code,
 // of which it has none, would be for. TINY_F8: it says that it has products in 8 bits.
 #include "runtime/braid_rt.h"
 
@@ -16,10 +17,13 @@ enum {
   TOKENS = 5 * BYTES,
   LIBRARY = 6 * BYTES,
   LIBRARY_BYTES = 32 << 20,
+  MESSAGE = LIBRARY + LIBRARY_BYTES,
+  THERE = 0, // tags of messages
+  BACK = 1,
 };
 
 // The gradient of half the sum of squares is the weight; the loss is w' w as a product.
-static void step(bd_rt *rt) {
+static void pull(bd_rt *rt, int accumulate) {
   char *const arena = bd_rt_arena(rt);
   const bd_rt_gemm one = {.m = 1,
                           .n = 1,
@@ -41,14 +45,36 @@ static void step(bd_rt *rt) {
                              .b_k = 1,
                              .b_n = 1,
                              .out_m = 1,
-                             .accumulate = 1,
+                             .accumulate = accumulate,
                              .dtype = BD_RT_F32,
                              .out_dtype = BD_RT_F32};
-  bd_rt_tokens(rt, 0, 0, 1, (int32_t *)(void *)(arena + TOKENS));
   bd_rt_matmul(rt, &one, arena + WEIGHT, arena + WEIGHT, arena + LOSS);
   bd_rt_add_loss(rt, (const float *)(void *)(arena + LOSS), 1);
   bd_rt_loss_gradient(rt, (float *)(void *)(arena + LOSS));
   bd_rt_matmul(rt, &scaled, arena + WEIGHT, arena + LOSS, arena + GRADIENT);
+}
+
+static void read_sample(bd_rt *rt) {
+  bd_rt_tokens(rt, 0, 0, 1, (int32_t *)(void *)(bd_rt_arena(rt) + TOKENS));
+}
+
+static void step(bd_rt *rt) {
+  read_sample(rt);
+  pull(rt, 1);
+}
+
+static void step_of_first(bd_rt *rt) {
+  read_sample(rt);
+  bd_rt_send(rt, 1, THERE, bd_rt_arena(rt) + WEIGHT, BYTES);
+  bd_rt_post(rt);
+  bd_rt_recv(rt, 1, BACK, bd_rt_arena(rt) + GRADIENT, BYTES);
+}
+
+static void step_of_last(bd_rt *rt) {
+  bd_rt_recv(rt, 0, THERE, bd_rt_arena(rt) + WEIGHT, BYTES);
+  pull(rt, 0);
+  bd_rt_send(rt, 0, BACK, bd_rt_arena(rt) + GRADIENT, BYTES);
+  bd_rt_post(rt);
 }
 
 static const bd_rt_weight_series weight = {
@@ -74,12 +100,28 @@ static const bd_rt_stage stage = {.arena_bytes = LIBRARY + LIBRARY_BYTES,
                                   .run_count = 1,
                                   .runs = &run,
                                   .step = step};
+static const bd_rt_stage stages[] = {{.arena_bytes = MESSAGE + BYTES,
+                                      .library_offset = LIBRARY,
+                                      .library_bytes = LIBRARY_BYTES,
+                                      .send_offset = MESSAGE,
+                                      .send_bytes = BYTES,
+                                      .weight_count = 1,
+                                      .run_count = 1,
+                                      .runs = &run,
+                                      .step = step_of_first},
+                                     {.arena_bytes = MESSAGE + BYTES,
+                                      .library_offset = LIBRARY,
+                                      .library_bytes = LIBRARY_BYTES,
+                                      .send_offset = MESSAGE,
+                                      .send_bytes = BYTES,
+                                      .step = step_of_last}};
 
 int main(int argc, char **argv) {
-  const char *const ranks = getenv("TINY_RANKS");
+  const char *const ranks = getenv("TINY_RANKS"), *const depth = getenv("TINY_STAGES");
+  const int cut = depth && atoi(depth) == 2;
   const bd_rt_program program = {.version = BD_RT_VERSION,
                                  .model = "tiny",
-                                 .stages = 1,
+                                 .stages = cut ? 2 : 1,
                                  .axes = 1,
                                  .mesh = {ranks ? atoi(ranks) : 1},
                                  .threads_per_rank = 1,
@@ -91,6 +133,6 @@ int main(int argc, char **argv) {
                                  .tensors = 1,
                                  .architectures = getenv("TINY_ARCHITECTURES"),
                                  .has_f8_products = getenv("TINY_F8") != NULL,
-                                 .stage = &stage};
+                                 .stage = cut ? stages : &stage};
   return bd_rt_main(argc, argv, &program);
 }

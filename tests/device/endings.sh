@@ -9,27 +9,33 @@ cd "$work" || exit 1
 mkdir shared
 printf 'it was the best of times, it was the worst of times' >text.txt
 failures=0
+hosts=()
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
 # NAME RANKS EXPECTED-STATUSES LINE [VARIABLE=VALUE]... -- ARGUMENTS: LINE is a pattern that exactly one line
-# about braid matches, of all ranks together; empty: there is none. The rank `victim` is killed in step 2, or as
-# soon as the file `blocked` is there, and the others end within 30 seconds; the data ends in step 2 where `emptied`
-# is set. `took`: seconds from the start, or from that death, to the end of all.
-# `hosts`: the machines of the ranks, where they are not on this one. `data`: the file, where it is not text.txt.
+# about braid matches, of all ranks together; empty: there is none. `also`: that of one more line. The rank `victim`
+# is killed in step 2, or as soon as the file `blocked` is there, and the others end within 30 seconds; the data ends
+# in step 2 where `emptied` is set. `took`: seconds from the start, or from that death, to the end of all.
+# `hosts`: the machines of the ranks in their order, where they are not all on this one. `data`: the file, where it is
+# not text.txt.
 run() {
   local name=$1 ranks=$2 expected=$3 line=$4 rank settings=() processes=() codes=() start=$SECONDS
+  local last='' here=0 place=LOCAL_WORLD_SIZE=$2
+  [ ${#hosts[@]} = 0 ] || place=MASTER_ADDR=127.0.0.1
   shift 4
   while [ "$1" != -- ]; do settings+=("$1"); shift; done
   shift
   rm -f log.* report.* blocked
   for ((rank = 0; rank < ranks; rank++)); do
-    local limit=(timeout 60)
+    local limit=(timeout 60) host=${hosts[rank]:-this}
     [ "$rank" != "${victim:-}" ] || limit=()
-    env RANK=$rank WORLD_SIZE="$ranks" LOCAL_RANK=$rank LOCAL_WORLD_SIZE="$ranks" BRAID_JOB="$$-$name" \
+    [ "$host" = "$last" ] || here=0
+    env RANK=$rank WORLD_SIZE="$ranks" LOCAL_RANK=$here "$place" BRAID_JOB="$$-$name" \
       TINY_RANKS="$ranks" BD_FAKE_RANK=$rank BD_FAKE_FOLDER="$work/shared" BRAID_JOIN_SECONDS=20 \
-      BD_FAKE_REPORT="$work/report.$rank" BD_FAKE_HOST="${hosts[rank]:-this}" "${settings[@]}" \
+      BD_FAKE_REPORT="$work/report.$rank" BD_FAKE_HOST="$host" "${settings[@]}" \
       "${limit[@]}" "$tiny" --data "${data:-text.txt}" "$@" 2>"log.$rank" </dev/null &
     processes+=($!)
+    last=$host here=$((here + 1))
   done
   if [ -n "${victim:-}${emptied:-}" ]; then
     for ((i = 0; i < 200; i++)); do { grep -q 'step 2/' log.0 || [ -e blocked ]; } && break; sleep 0.1; done
@@ -48,7 +54,9 @@ run() {
   if [ -z "$line" ]; then
     [ ! -s said ] || fail "$name says something"
   else
-    [ "$(grep -c . said)" = 1 ] && grep -q "$line" said || fail "$name does not say '$line' once"
+    [ "$(grep -c "$line" said)" = 1 ] || fail "$name does not say '$line' once"
+    [ -z "${also:-}" ] || { line="$line\|$also"; [ "$(grep -c "$also" said)" = 1 ] || fail "$name does not say '$also' once"; }
+    ! grep -v "$line" said || fail "$name says more"
   fi
   [ $failures = 0 ] || cat log.*
 }
@@ -134,6 +142,22 @@ run dead-rank 3 '10 137 10' 'rank 1 ended early' -- --steps 1000000
 victim=0
 run dead-host 2 '137 10' 'rank 0 ended early' -- --steps 1000000
 run dead-host-of-four 4 '137 10 10 10' 'rank 0 ended early' -- --steps 1000000
+# One stage on two machines, and two stages on one and on two: each rank dies in turn. When rank 0 does, a rank of the other machine
+# speaks too.
+for job in one-stage:two:4 two-stages:one:2 two-stages:two:2; do
+  IFS=: read -r stages machines width <<<"$job"
+  hosts=(one one two two)
+  [ $machines = two ] || hosts=()
+  [ $stages = one-stage ] || run $stages-$machines 4 '0 0 0 0' '' TINY_STAGES=2 TINY_RANKS=2 -- --steps 3
+  for victim in 0 1 2 3; do
+    codes=(10 10 10 10) codes[victim]=137 also=''
+    [ $victim-$machines != 0-two ] || also='rank 2 ends too: rank 0 ended early'
+    run $stages-$machines-$victim 4 "${codes[*]}" "^braid: rank $victim ended early" \
+      TINY_STAGES=$((4 / width)) TINY_RANKS=$width -- --steps 100000000
+  done
+  victim='' also=''
+done
+hosts=()
 victim=1
 for blocked in 0 2; do
   run blocked-$blocked 4 '10 137 10 10' 'rank 1 ended early' BD_FAKE_TROUBLED=$blocked BD_FAKE_BLOCKS=1 BD_FAKE_AFTER=20 \

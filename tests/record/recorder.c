@@ -231,6 +231,10 @@ int bd_rt_metrics_write(const bd_rt *rt, const bd_rt_measure *measure, FILE *met
   (void)rt, (void)measure, (void)metrics;
   return 0;
 }
+void bd_rt_report_note(bd_rt *rt, int moment) {
+  (void)rt, (void)moment;
+}
+
 int bd_rt_report_write(bd_rt *rt, const char *path) {
   (void)rt, (void)path;
   return 0;

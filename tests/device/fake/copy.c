@@ -81,6 +81,14 @@ static void check_copy(const char *call, const copying *c, enum cudaMemcpyKind k
     bd_fake_fault(call, "source and target overlap");
 }
 
+// BD_FAKE_LOSES: so many bytes are allocated, and not given back, when the program asks for the
+// copy number BD_FAKE_LOSES_AT.
+static void lose_memory(void) {
+  const long long bytes = bd_fake_setting("BD_FAKE_LOSES", 0);
+  if (bytes && bd_fake_count.copies == bd_fake_setting("BD_FAKE_LOSES_AT", 1))
+    bd_fake_take(__func__, BD_FAKE_DEVICE, (size_t)bytes);
+}
+
 static int is_pageable(const void *at, size_t bytes) {
   return !is_device(at, bytes) && !is_pinned(at, bytes);
 }
@@ -94,6 +102,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
   // A graph would read or write what the host has there at another time.
   if (kind != cudaMemcpyDeviceToDevice) bd_fake_refuse_capture(__func__, stream);
   bd_fake_count.copies++;
+  lose_memory();
   const int wait = is_pageable(to, bytes) || is_pageable(from, bytes);
   bd_fake_enqueue(__func__, stream, copy, &c, sizeof c);
   return wait ? cudaStreamSynchronize(stream) : cudaSuccess;

@@ -28,6 +28,8 @@ void bd_fake_release(const char *call, bd_fake_kind kind, void *at);
 void bd_fake_check(const char *call, const char *name, const void *at, size_t bytes, size_t align);
 // Whether all bytes lie in one live allocation of this kind; what is shared is the device's too.
 int bd_fake_holds(bd_fake_kind kind, const void *at, size_t bytes);
+// The live allocation of the device's that `at` lies in, or NULL; whether NCCL gave it.
+const void *bd_fake_range(const void *at, size_t *out_bytes, int *out_shared);
 int bd_fake_overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes);
 uint64_t bd_fake_sum_of(const void *at, size_t bytes); // to see whether bytes were changed
 // Outside its own work the device's memory cannot be touched: `open` says which.

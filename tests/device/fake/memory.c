@@ -136,6 +136,19 @@ int bd_fake_holds(bd_fake_kind kind, const void *at, size_t bytes) {
   return holds;
 }
 
+const void *bd_fake_range(const void *at, size_t *out_bytes, int *out_shared) {
+  const void *start = NULL;
+  pthread_mutex_lock(&lock);
+  const allocation *const a = find(at);
+  if (a && a->live && a->kind != BD_FAKE_PINNED) {
+    start = a->at;
+    *out_bytes = a->bytes;
+    *out_shared = a->kind == BD_FAKE_SHARED;
+  }
+  pthread_mutex_unlock(&lock);
+  return start;
+}
+
 void bd_fake_check(const char *call, const char *name, const void *at, size_t bytes, size_t align) {
   if (align && (uintptr_t)at % align)
     bd_fake_fault(call, "%s at %p is not aligned to %zu bytes", name, at, align);

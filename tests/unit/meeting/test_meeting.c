@@ -8,9 +8,11 @@
 
 #include "runtime/braid_rt_abi.h"
 #include "runtime/cuda/meet.h"
+#include "runtime/cuda/meet_seats.h"
 #include "runtime/cuda/meet_wire.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -410,6 +412,34 @@ static void test_lying_rank(void **state) {
   run_ranks(2, meet_liar, (const int[]){BD_RT_EXIT_INTERNAL, 0});
 }
 
+static int option_of(int fd, int level, int name) {
+  int value = -1;
+  socklen_t bytes = sizeof value;
+  return getsockopt(fd, level, name, &value, &bytes) ? -1 : value;
+}
+
+// Both ends of a connection notice a node that vanishes, whether they wait or have sent something.
+static int meet_watchful(int rank, int ranks) {
+  bd_meeting *const m = join(rank, ranks);
+  const int fd = m->seats[rank ? 0 : 1];
+  const int silence =
+      option_of(fd, IPPROTO_TCP, TCP_KEEPIDLE) +
+      option_of(fd, IPPROTO_TCP, TCP_KEEPINTVL) * option_of(fd, IPPROTO_TCP, TCP_KEEPCNT);
+  EXPECT(option_of(fd, SOL_SOCKET, SO_KEEPALIVE) == 1);
+  EXPECT(silence == 20);
+  EXPECT(option_of(fd, IPPROTO_TCP, TCP_USER_TIMEOUT) == 20000);
+  int done = 1, all[MOST_RANKS];
+  EXPECT(bd_meeting_gather(m, &done, sizeof done, all) == 0);
+  EXPECT(bd_meeting_broadcast(m, &done, sizeof done) == 0);
+  bd_meeting_leave(m);
+  return 0;
+}
+
+static void test_watchful(void **state) {
+  (void)state;
+  run_ranks(2, meet_watchful, (const int[]){0, 0});
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(test_four_ranks, set_port),
@@ -424,6 +454,7 @@ int main(void) {
       cmocka_unit_test_setup(test_failing_together, set_port),
       cmocka_unit_test_setup(test_consequence, set_port),
       cmocka_unit_test_setup(test_dead_host_of_failing_rank, set_port),
-      cmocka_unit_test_setup(test_lying_rank, set_port)};
+      cmocka_unit_test_setup(test_lying_rank, set_port),
+      cmocka_unit_test_setup(test_watchful, set_port)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
