@@ -13,6 +13,7 @@ bd_step_split bd_explain_split(const bd_plan *plan);
 
 // The same, what of it is known in detail told apart; the seconds add up to the step.
 #define BD_MAX_TIME_PARTS 40
+#define BD_PART_SYNC "gradient sync"
 typedef struct bd_time_part {
   const char *name;    // "compute", "all-reduce", "gradient sync", "bubble"
   int axis;            // of the mesh, or -1

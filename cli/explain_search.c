@@ -1,6 +1,7 @@
 // What keeps a plan from being faster, and what was considered beside it.
 #include "cli/explain.h"
 #include <math.h>
+#include <string.h>
 
 #define FULL 0.95          // of the cap: memory binds
 #define WORTH_TELLING 0.05 // of the step, and of a gap
@@ -69,6 +70,22 @@ static void find_batch(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy 
                                  100 * bubble)});
 }
 
+// Gradients are summed along several axes at once, over links of all of them.
+static bool has_several_links(const bd_plan *plan, const bd_time_part *part) {
+  int axes = 0;
+  for (int axis = 0; axis < plan->mesh.axes; axis++)
+    axes += plan->mesh.size[axis] > 1;
+  return part->axis >= 0 && axes > 1 && strcmp(part->name, BD_PART_SYNC) == 0;
+}
+
+static const char *over_link(bd_ctx *ctx, const bd_plan *plan, const bd_time_part *part) {
+  if (has_several_links(plan, part)) return "";
+  const bd_axis_link *link =
+      part->axis < 0 ? &plan->details->stage_link : &plan->details->link[part->axis];
+  return bd_intern_f(ctx, ", over %.4g GB/s %s", link->bytes_per_second * 1e-9,
+                     link->inside_node ? "inside a node" : "between nodes");
+}
+
 static void find_link(bd_ctx *ctx, const bd_plan *plan, bd_binding *list, int *count) {
   bd_time_part parts[BD_MAX_TIME_PARTS];
   int parts_count = bd_explain_time_parts(plan, parts);
@@ -76,16 +93,14 @@ static void find_link(bd_ctx *ctx, const bd_plan *plan, bd_binding *list, int *c
     const bd_time_part *part = &parts[i];
     double share = part->seconds / plan->step_seconds;
     if ((part->axis < 0 && !part->between_stages) || share < WORTH_TELLING) continue;
-    const bd_axis_link *link =
-        part->axis < 0 ? &plan->details->stage_link : &plan->details->link[part->axis];
     const char *where = part->axis < 0 ? bd_intern_z(ctx, "between stages")
-                                       : bd_intern_f(ctx, "along axis %d", part->axis);
-    add_binding(
-        list, count,
-        (bd_binding){"link", -1, part->axis, share,
-                     bd_intern_f(ctx, "link: %s %s takes %.1f %% of the step, over %.4g GB/s %s",
-                                 part->name, where, 100 * share, link->bytes_per_second * 1e-9,
-                                 link->inside_node ? "inside a node" : "between nodes")});
+                        : has_several_links(plan, part)
+                            ? bd_intern_f(ctx, "along axis %d and others", part->axis)
+                            : bd_intern_f(ctx, "along axis %d", part->axis);
+    add_binding(list, count,
+                (bd_binding){"link", -1, part->axis, share,
+                             bd_intern_f(ctx, "link: %s %s takes %.1f %% of the step%s", part->name,
+                                         where, 100 * share, over_link(ctx, plan, part))});
   }
 }
 

@@ -78,7 +78,7 @@ int bd_explain_time_parts(const bd_plan *plan, bd_time_part out[BD_MAX_TIME_PART
   add_part(out, &count, "bubble", -1, split.bubble_seconds);
   for (int axis = 0; axis < BD_MAX_AXES; axis++)
     if (sync->sync_seconds[axis] > 0)
-      add_part(out, &count, "gradient sync", axis, sync->sync_seconds[axis]);
+      add_part(out, &count, BD_PART_SYNC, axis, sync->sync_seconds[axis]);
   add_part(out, &count, "update", -1, sync->update_seconds);
   return count;
 }

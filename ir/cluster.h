@@ -154,7 +154,7 @@ bd_link bd_cluster_link_between(const bd_cluster *cluster, int first, int second
 // stride x ranks: on each level, `ranks` of what the level below joined, connected by `link`. Their
 // product is the number of ranks. From the inside: island, node, group, cluster; levels of one rank
 // are left out.
-enum { BD_MAX_LEVELS = 4 };
+enum { BD_MAX_LEVELS = 8 }; // of two rings, one around the other
 typedef struct bd_ring {
   int ranks, levels;
   int node_levels; // of them, inside a node

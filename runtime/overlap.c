@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 enum {
-  MOST_BUCKET_BYTES = 32 << 20,
   LEAST_BUCKETS = 8, // of a stage's gradients, so that the last one is not all of them
   GATHER = -1,       // in the place of a use
 };
@@ -59,7 +58,7 @@ void bd_rt_overlap_open(bd_rt *rt) {
     }
   }
   qsort(o->accumulators, (size_t)o->accumulator_count, sizeof *o->accumulators, compare_offsets);
-  o->most_bytes = bd_rt_least(bytes / LEAST_BUCKETS, MOST_BUCKET_BYTES);
+  o->most_bytes = bd_rt_least(bytes / LEAST_BUCKETS, BD_RT_BUCKET_BYTES);
 }
 
 void bd_rt_overlap_close(bd_rt *rt) {

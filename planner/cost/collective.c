@@ -19,11 +19,35 @@ double bd_cost_message(const bd_link *link, double bytes) {
   return hops_seconds(link, 1, bytes);
 }
 
-static bd_ring ring_of(const bd_cost_model *model, int axis) {
+// Ranks that are apart by a stride and lie around those of a ring that is within it.
+static void lay_around(bd_ring *ring, const bd_ring *outer) {
+  bool one_switch = ring->switch_sum.bytes_per_second > 0 && outer->switch_sum.bytes_per_second > 0;
+  if (!one_switch) ring->switch_sum = (bd_link){0};
+  if (ring->levels == ring->node_levels) ring->node_levels += outer->node_levels;
+  for (int l = 0; l < outer->levels; l++)
+    ring->level[ring->levels++] = outer->level[l];
+  ring->ranks *= outer->ranks;
+}
+
+// Of all ranks along some axes. Neighbouring axes are like one.
+static bd_ring ring_of(const bd_cost_model *model, unsigned axes) {
+  const bd_mesh *mesh = &model->mesh;
+  bd_ring ring = {.ranks = 1};
   int stride = 1;
-  for (int a = model->mesh.axes - 1; a > axis; a--)
-    stride *= model->mesh.size[a];
-  return bd_cluster_ring(model->cluster, stride, model->mesh.size[axis]);
+  for (int a = mesh->axes - 1; a >= 0; a--) {
+    int ranks = 1, from = stride;
+    for (; a >= 0 && (axes >> a & 1 || mesh->size[a] == 1); a--)
+      ranks *= mesh->size[a];
+    stride *= ranks;
+    if (a >= 0) stride *= mesh->size[a];
+    if (ranks == 1) continue;
+    bd_ring run = bd_cluster_ring(model->cluster, from, ranks);
+    if (ring.ranks > 1)
+      lay_around(&ring, &run);
+    else
+      ring = run;
+  }
+  return ring;
 }
 
 // One ring over all ranks. It crosses a level through the links of all ranks below it side by side.
@@ -45,7 +69,7 @@ static bd_link flat_ring(const bd_ring *ring, double *out_start) {
 }
 
 bd_link bd_cost_link(const bd_cost_model *model, int axis) {
-  bd_ring ring = ring_of(model, axis);
+  bd_ring ring = ring_of(model, 1u << axis);
   if (ring.levels == 0) return model->cluster->intra;
   double start;
   bd_link link = flat_ring(&ring, &start);
@@ -73,8 +97,8 @@ static double level_trees(const bd_ring *ring, int level, double bytes) {
                       2 * bytes);
 }
 
-double bd_cost_exchange(const bd_cost_model *model, int axis, double bytes) {
-  bd_ring ring = ring_of(model, axis);
+double bd_cost_exchange_over(const bd_cost_model *model, unsigned axes, double bytes) {
+  bd_ring ring = ring_of(model, axes);
   if (ring.levels == 0) return 0;
   double levels = 0, part = bytes;
   for (int l = 0; l < ring.levels; part /= ring.level[l++].ranks)
@@ -82,8 +106,12 @@ double bd_cost_exchange(const bd_cost_model *model, int axis, double bytes) {
   return fmin(flat_exchange(&ring, bytes), levels);
 }
 
-double bd_cost_all_reduce(const bd_cost_model *model, int axis, double bytes) {
-  bd_ring ring = ring_of(model, axis);
+double bd_cost_exchange(const bd_cost_model *model, int axis, double bytes) {
+  return bd_cost_exchange_over(model, 1u << axis, bytes);
+}
+
+double bd_cost_all_reduce_over(const bd_cost_model *model, unsigned axes, double bytes) {
+  bd_ring ring = ring_of(model, axes);
   if (ring.levels == 0) return 0;
   double levels = 0, part = bytes;
   for (int l = 0; l < ring.levels; part /= ring.level[l++].ranks) {
@@ -97,9 +125,13 @@ double bd_cost_all_reduce(const bd_cost_model *model, int axis, double bytes) {
   return best;
 }
 
+double bd_cost_all_reduce(const bd_cost_model *model, int axis, double bytes) {
+  return bd_cost_all_reduce_over(model, 1u << axis, bytes);
+}
+
 // Messages to each other rank, one after another on each kind of link.
 double bd_cost_all_to_all(const bd_cost_model *model, int axis, double bytes) {
-  bd_ring ring = ring_of(model, axis);
+  bd_ring ring = ring_of(model, 1u << axis);
   double longest = 0;
   int below = 1;
   for (int l = 0; l < ring.levels; below *= ring.level[l++].ranks) {

@@ -62,6 +62,9 @@ double bd_cost_copy(const bd_cost_model *model, double bytes);
 // and Gropp 2005, sections 4.1 to 4.5; trees: Sanders, Speck and Traff 2009.
 double bd_cost_all_reduce(const bd_cost_model *model, int axis, double bytes);
 double bd_cost_exchange(const bd_cost_model *model, int axis, double bytes); // gather or scatter
+// The same between all ranks along a set of axes, as one collective.
+double bd_cost_all_reduce_over(const bd_cost_model *model, unsigned axes, double bytes);
+double bd_cost_exchange_over(const bd_cost_model *model, unsigned axes, double bytes);
 double bd_cost_all_to_all(const bd_cost_model *model, int axis, double bytes);
 
 // One logical op under a split: the slower of arithmetic and memory traffic, and its launch. A

@@ -50,16 +50,30 @@ static unsigned axes_with(const bd_mesh *mesh, const bd_sharding *sharding, int 
   return axes;
 }
 
+typedef double (*collective)(const bd_cost_model *model, unsigned axes, double bytes);
+
+// GPUs do those of a bucket as one: what is less than a bucket takes its share of one's time.
+static double in_bucket(const bd_cost_model *model, collective collective, unsigned axes,
+                        double bytes) {
+  if (!model->cluster->gpu || bytes >= BD_STEP_BUCKET_BYTES) return collective(model, axes, bytes);
+  return collective(model, axes, BD_STEP_BUCKET_BYTES) * (bytes / BD_STEP_BUCKET_BYTES);
+}
+
+// A collective along several axes is told as one along the first of them.
+static void tell(syncing *s, unsigned axes, double seconds) {
+  int axis = 0;
+  while (axes && !(axes >> axis & 1))
+    axis++;
+  s->seconds.collective[axis] += seconds;
+}
+
 // One use's summands become sums: all of them on every rank, or each rank's part.
 static void reduce_use(syncing *s, const bd_value *gradient, bool scatter) {
-  double bytes = bd_cost_value_bytes(s->model, gradient);
-  for (int axis = 0; axis < s->model->mesh.axes; axis++) {
-    if (gradient->sharding.at[axis] != BD_PARTIAL_SUM) continue;
-    double seconds = scatter ? bd_cost_exchange(s->model, axis, bytes)
-                             : bd_cost_all_reduce(s->model, axis, bytes);
-    s->seconds.reduce += seconds;
-    s->seconds.collective[axis] += seconds;
-  }
+  unsigned axes = axes_with(&s->model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
+  double seconds = in_bucket(s->model, scatter ? bd_cost_exchange_over : bd_cost_all_reduce_over,
+                             axes, bd_cost_value_bytes(s->model, gradient));
+  s->seconds.reduce += seconds;
+  tell(s, axes, seconds);
 }
 
 static void reduce_uses(syncing *s, int weight, unsigned split) {
@@ -122,12 +136,9 @@ static void update(syncing *s, const bd_value *value, bd_dtype gradient, const u
       s->model->cluster,
       elements * (double)bd_memory_update_bytes(s->optimizer, s->masters, dtype, gradient));
   reduce_factors(s, value, way);
-  for (int axis = 0; axis < s->model->mesh.axes; axis++) {
-    if (!(way->gathered >> axis & 1)) continue;
-    double seconds = bd_cost_exchange(s->model, axis, bytes);
-    s->seconds.update += seconds;
-    s->seconds.collective[axis] += seconds;
-  }
+  double gather = in_bucket(s->model, bd_cost_exchange_over, way->gathered, bytes);
+  s->seconds.update += gather;
+  tell(s, way->gathered, gather);
 }
 
 bd_weight_end bd_step_end_of_weight(const bd_cost_model *model, const char *optimizer,

@@ -4,6 +4,10 @@
 #include "ir/layout.h"
 #include "planner/cost/cost.h"
 
+// What GPUs sum and gather as one group of collectives: BD_RT_BUCKET_BYTES of
+// runtime/braid_rt_abi.h, which a test compares.
+#define BD_STEP_BUCKET_BYTES (32 << 20)
+
 typedef struct bd_step_end {
   double reduce; // gradients become whole sums, and their norm is taken
   double update; // weights change, and whole copies of those updated in parts are made;

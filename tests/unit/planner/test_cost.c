@@ -4,6 +4,8 @@
 #include "ir/pass.h"
 #include "planner/cost/cost.h"
 #include "planner/cost/kernel.h"
+#include "planner/step/end.h"
+#include "runtime/braid_rt_abi.h"
 #include "tests/unit/context.h"
 #include <math.h>
 #include <setjmp.h>
@@ -73,6 +75,59 @@ static void test_collectives(void **unused) {
 
 // A ring within a node is no slower than one of as many ranks over nodes; many ranks of a node
 // together reach another node faster than one of each.
+// Along all axes of a mesh a collective takes as long as along a mesh of one axis; along axes with
+// others between them no less than along the farther one and no more than one after the other.
+static void test_several_axes(void **unused) {
+  (void)unused;
+  for (int s = 0; s < SPECS; s++) {
+    bd_cluster cluster = load(specs[s]);
+    bd_cost_model flat = {&cluster, {1, {32}}, 1}, cut = {&cluster, {3, {4, 2, 4}}, 1};
+    for (double bytes = 8; bytes < 1e10; bytes *= 10) {
+      assert_true(bd_cost_all_reduce_over(&cut, 7, bytes) == bd_cost_all_reduce(&flat, 0, bytes));
+      assert_true(bd_cost_exchange_over(&cut, 7, bytes) == bd_cost_exchange(&flat, 0, bytes));
+      assert_true(bd_cost_exchange_over(&cut, 2, bytes) == bd_cost_exchange(&cut, 1, bytes));
+      assert_true(bd_cost_exchange_over(&cut, 0, bytes) == 0);
+      double outer = bd_cost_exchange(&cut, 0, bytes), inner = bd_cost_exchange(&cut, 2, bytes);
+      double both = bd_cost_exchange_over(&cut, 5, bytes);
+      assert_true(both >= fmax(bd_cost_exchange(&cut, 0, bytes / 4), inner) * (1 - 1e-12));
+      assert_true(both <= (outer + inner) * (1 + 1e-12));
+    }
+  }
+}
+
+// A replicated weight of `rows` times 4096 bytes, from the sum of its gradient on.
+static double weight_seconds(const bd_cost_model *model, int64_t rows) {
+  bd_value weight = {.type = bd_type_make(BD_F32, 2, (int64_t[]){rows, 1024}),
+                     .sharding = bd_sharding_replicated()};
+  bd_value gradient = weight;
+  for (int axis = 0; axis < model->mesh.axes; axis++)
+    gradient.sharding.at[axis] = BD_PARTIAL_SUM;
+  unsigned axes = (1u << model->mesh.axes) - 1;
+  bd_weight_end end =
+      bd_step_end_of_weight(model, "adamw", BD_MASTERS_F32, &weight, &gradient, axes);
+  return end.each + end.once;
+}
+
+// On GPUs what is summed in a bucket starts once; on CPUs every weight does. However the mesh is
+// made up, it is the same program.
+static void test_buckets(void **unused) {
+  (void)unused;
+  assert_int_equal(BD_STEP_BUCKET_BYTES, BD_RT_BUCKET_BYTES);
+  int64_t rows = BD_STEP_BUCKET_BYTES / 4096;
+  for (int s = 0; s < SPECS; s++) {
+    bd_cluster cluster = load(specs[s]);
+    bd_cost_model flat = {&cluster, {1, {8}}, 1}, cut = {&cluster, {3, {2, 2, 2}}, 1};
+    double bucket = weight_seconds(&flat, rows), part = 64 * weight_seconds(&flat, rows / 64);
+    assert_true(weight_seconds(&cut, rows) == bucket);
+    double kernels = 63 * 3 * cluster.kernel_seconds; // clearing, the norm, the update
+    if (cluster.gpu)
+      assert_true(fabs(part - bucket - kernels) < 1e-9 * bucket);
+    else
+      assert_true(part > bucket + kernels + 63 * 7 * cluster.intra.latency_seconds);
+    assert_true(weight_seconds(&flat, 2 * rows) < 2 * bucket);
+  }
+}
+
 static void test_where_rings_lie(void **unused) {
   (void)unused;
   for (int s = 0; s < SPECS; s++) {
@@ -224,6 +279,8 @@ static void test_materialized_attention(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_collectives, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_several_axes, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_buckets, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_where_rings_lie, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_measured_all_reduce, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_measured_products, open, drop_ctx),
