@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-static const char ptxas[] = "/usr/local/cuda/bin/ptxas";
+static const char ptxas[] = PTXAS; // as cmake has found it
 
 static int set_up(void **state) {
   gpu_set *s = test_calloc(1, sizeof *s);
