@@ -40,6 +40,9 @@ plans=$(read_plans "$here/same_model.txt" | sed 's/$/ fp32/' && read_plans <<'EN
   mixtral-bf16-2   mixtral       2 1 2   8 1f1b  -   none -            bf16
   mixtral-fp16     mixtral       1 1 1   8 1f1b  -   none -            fp16
   mixtral-order    mixtral       1 1 1   8 1f1b  -   none -            bf16    --any-order
+  # And with padding masks, whose heads are wider, and as long as an image's patches.
+  bert-bf16        bert          1 1 1   8 1f1b  -   none -            bf16
+  vit-bf16         vit           1 1 1   8 1f1b  -   none -            bf16
   # With biases by relative position.
   t5               t5            1 1 1   8 1f1b  -   none -            fp32
   t5-2             t5            2 1 tp=2 4 1f1b -   none -            fp32
@@ -78,13 +81,13 @@ cc -std=c11 -O1 -o samples "$root/tests/support/samples.c" -lm
 ./samples resnet-tiny.safetensors 3,16,16
 ./samples unet3d-tiny.safetensors 1,4,4,4 4,4,4
 write_t5 t5 "$root"
-cp "$root/tests/oracle/t5/samples.safetensors" t5.safetensors
+for model in bert t5 vit; do cp "$root/tests/oracle/$model/samples.safetensors" $model.safetensors; done
 
 # What braid takes for a MODEL of the lists.
 model_of() {
   case $1 in
     mlp | cnn) echo "$root/examples/$1.json" ;;
-    mixtral) echo "$root/tests/oracle/mixtral" ;;
+    bert | mixtral | vit) echo "$root/tests/oracle/$1" ;;
     *) echo "$1" ;;
   esac
 }

@@ -5,6 +5,7 @@
 set -eu
 braid=$(realpath "$1") ptxas=$2 model=$3 ranks=${4:-1} batch=${5:-8}
 here=$(dirname "$(realpath "$0")")
+. "$here/assemble.sh"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 [ ! -f "$model" ] || model=$(realpath "$model")
@@ -27,13 +28,9 @@ failed=0
 for precision in fp32 bf16 fp16; do
   "$braid" compile "$model" --cluster "h100:1x$ranks" --stages 1 --mesh "$ranks" --global-batch "$batch" \
     --optimizer "$optimizer" --precision "$precision" --emit c -o out
-  awk -f "$here/attention_kernels.awk" out/stage*.c >attention
   architectures='80 90 100'
   [ "$precision" != fp16 ] || architectures=80
-  for arch in $architectures; do
-    "$ptxas" -arch="sm_$arch" --warn-on-spills -o cubin out/kernels.ptx 2>log || { cat log; exit 1; }
-    awk -v what="$precision, sm_$arch" -f "$here/spills.awk" attention log || failed=1
-  done
+  assemble "$precision" "$architectures" || failed=1
   rm -r out
 done
 exit "$failed"

@@ -54,6 +54,10 @@ END
     one          1 1 1   8 1f1b  -  -    -
     wide         4 1 2x2 8 1f1b  -  none -
 END
+  */bert) cat <<'END' ;;
+    one          1 1 1    8 1f1b  -  none -
+    heads        2 1 tp=2 4 1f1b  -  none -
+END
   */t5) cat <<'END' ;;
     one          1 1 1    8 1f1b  -  none -
     heads        2 1 tp=2 4 1f1b  -  none -
@@ -78,6 +82,7 @@ unet3d-tiny) data=samples; write_samples samples 1,4,4,4 4,4,4 ;;
   write_t5 t5 "$root"
   data=$model/samples.safetensors model=$PWD/t5
   ;;
+*/bert) data=$model/samples.safetensors ;;
 *) write_text text.txt ;;
 esac
 steps=8
@@ -209,6 +214,17 @@ if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */mixtral ]];
   for name in refused old unlike off; do
     [ "$(by_cudnn "$name")" = 0 ] || fail "$name uses cuDNN"
   done
+fi
+
+# Padding is told apart by elements that heads have besides, for cuDNN as for generated kernels.
+if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */bert ]]; then
+  for name in one-bf16 "$last-bf16"; do
+    grep -q "attention by cuDNN 9.19.0$" "$name/log.0" || fail "$name does not use cuDNN"
+    [ "$(by_cudnn "$name")" -gt 0 ] || fail "$name runs nothing by cuDNN"
+  done
+  grep -q '\.heads = 4, .*\.d = 16,' one-bf16/stage0.c || fail "heads of 8 are not padded"
+  attend off one-bf16 "generated kernels: BRAID_CUDNN=0" BRAID_CUDNN=0
+  [ "$(by_cudnn off)" = 0 ] || fail "off uses cuDNN"
 fi
 
 # Convolutions without cuDNN, and by one that wants more workspace than there is for all images at once.

@@ -13,10 +13,13 @@ typedef struct record_slot {
 } record_slot;
 
 struct bd_rt_device {
-  const record_sink *sink;
+  const record_sink *sink; // NULL: a step is rehearsed
+  record_ways ways;
+  bool keeps_order; // of communicators, so that work may run beside
   int instruction;
   int prefetch;         // the handle of one that begins, or 0
   bool aside, unjoined; // work is told to run beside; some has not been waited for
+  bool passes_over;     // messages go over stages
   bool unposted;        // messages have been sent that leave together with the next one
   int slot_count;
   record_slot slots[RECORD_MOST_SLOTS];

@@ -133,6 +133,12 @@ static bool is_aside(const record_event *event) {
          (event->handle == RECORD_ASIDE) == (event->kind != RECORD_WAIT);
 }
 
+// A kernel that follows a product is the next of what is expected.
+static bool goes_on(const record_check *c) {
+  const record_instruction *const in = expected(c);
+  return !c->lost && in && in->goes_on;
+}
+
 void record_check_take(record_check *c, const record_event *event) {
   if (event->kind == RECORD_MARK) {
     take_mark(c, event->instruction);
@@ -140,6 +146,7 @@ void record_check_take(record_check *c, const record_event *event) {
     if (c->in_step) finish_group(c);
     take_outside(c, event);
   } else {
+    if (c->group.count > 0 && event->kind == RECORD_LAUNCH && goes_on(c)) finish_group(c);
     record_group_add(&c->group, event);
     if (c->instruction == BD_RT_MARK_OTHER) finish_group(c);
   }

@@ -35,6 +35,7 @@ static const char *const names[RECORD_KINDS] = {
     [RECORD_RECEIVE] = "receive",
     [RECORD_WAIT] = "wait",
     [RECORD_IDS] = "ids",
+    [RECORD_ATTEND] = "attend",
 };
 
 const char *record_kind_name(record_kind kind) {

@@ -42,6 +42,7 @@ typedef enum record_kind {
   RECORD_WAIT,      // for the message `handle`
   // Samples' integers; behind the others, whose numbers are part of the digests.
   RECORD_IDS,
+  RECORD_ATTEND, // of the library
   RECORD_KINDS
 } record_kind;
 const char *record_kind_name(record_kind kind);

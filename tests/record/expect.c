@@ -17,6 +17,7 @@ typedef struct builder {
   int capacity, use_count, use_capacity;
   const bd_prefetch *prefetch; // per function
   bd_fused_norms *norms;       // likewise
+  const record_ways *ways;
 } builder;
 
 static record_instruction *add(builder *b, record_kind kind, const char *name) {
@@ -89,11 +90,20 @@ static void use_in_call(builder *b, int call, const bd_function *f, bd_id id,
   add_use(b, access, number_of(b, call, f, id), bd_value_elements(b->module, f, id) * bytes);
 }
 
+static bool is_of_library(const builder *b, const bd_function *f, const bd_op *op) {
+  bool adds = false;
+  for (int n = 0; n < op->out_count; n++)
+    adds = adds || bd_accumulates(f, op->out[n]);
+  return b->ways->attention && bd_attention_suits_library(f, op) && !adds;
+}
+
 static void add_kernel(builder *b, int call, const bd_kernel *k) {
   const bd_function *const f = k->function;
   const bd_op *const first = &f->ops[k->first_op];
-  record_instruction *const i = add(b, RECORD_LAUNCH, bd_op_get_info(first->kind)->name);
-  i->parts = k->parts;
+  const bool library = is_of_library(b, f, first);
+  record_instruction *const i =
+      add(b, library ? RECORD_ATTEND : RECORD_LAUNCH, bd_op_get_info(first->kind)->name);
+  i->parts = library ? 1 : k->parts;
   i->in_place =
       k->run_count > 0 || bd_op_get_info(first->kind)->traits & (BD_POINTWISE | BD_INPLACE_0);
   for (int n = 0; n < k->in_count; n++)
@@ -101,7 +111,7 @@ static void add_kernel(builder *b, int call, const bd_kernel *k) {
   for (int n = 0; n < k->out_count; n++)
     use_in_call(b, call, f, k->out[n], k->accumulate[n] ? RECORD_UPDATE : RECORD_WRITE);
   // A place of its own behind the call's values.
-  if (k->scratch)
+  if (k->scratch && !library)
     add_use(b, RECORD_SCRATCH, number_of_call(b, call, f->value_count),
             bd_memory_scratch_bytes(b->module, f, first));
 }
@@ -205,6 +215,29 @@ static int function_of(const builder *b, int call) {
   return number;
 }
 
+// The record has work of the step of this mark.
+static void place(builder *b, int function, int step) {
+  b->pass->instructions[b->pass->count - 1].function = function;
+  b->pass->instructions[b->pass->count - 1].step = step;
+}
+
+// A product, and the kernel of the step whose work it might have done.
+BD_NODISCARD static bd_status add_apart(builder *b, int call, int function, int step) {
+  const bd_function *const f = b->module->functions[function];
+  const bd_prefetch *const p = &b->prefetch[function];
+  const int other = p->epilogues.of[step].step;
+  bd_kernel kernel;
+  BD_TRY(add_library(b, call, f, &f->ops[p->fusion.first_op[step]]));
+  place(b, function, step);
+  b->pass->instructions[b->pass->count - 1].goes_on = true;
+  if (!bd_fused_norm_kernel(b->ctx, b->module, f, &p->fusion, &b->norms[function].of[other], other,
+                            0, &kernel))
+    return bd_fail(b->ctx, BD_INTERNAL, BD_NOWHERE, "a product does what is no kernel");
+  add_kernel(b, call, &kernel);
+  place(b, function, step);
+  return BD_OK;
+}
+
 BD_NODISCARD static bd_status add_step(builder *b, int call, int function, int step) {
   const bd_function *const f = b->module->functions[function];
   const bd_fusion *const fusion = &b->prefetch[function].fusion;
@@ -212,14 +245,15 @@ BD_NODISCARD static bd_status add_step(builder *b, int call, int function, int s
   const bd_fused_norms *const norms = &b->norms[function];
   bd_kernel kernel;
   if (epilogues->taken[step] || norms->taken[step]) return BD_OK;
+  if (epilogues->of[step].kind != BD_RT_EPILOGUE_NONE && b->ways->apart)
+    return add_apart(b, call, function, step);
   if (epilogues->of[step].kind != BD_RT_EPILOGUE_NONE)
     add_product(b, call, f, &f->ops[fusion->first_op[step]], &epilogues->of[step]);
   else if (bd_fused_norm_kernel(b->ctx, b->module, f, fusion, &norms->of[step], step, 0, &kernel))
     add_kernel(b, call, &kernel);
   else
     BD_TRY(add_library(b, call, f, &f->ops[fusion->first_op[step]]));
-  b->pass->instructions[b->pass->count - 1].function = function;
-  b->pass->instructions[b->pass->count - 1].step = step;
+  place(b, function, step);
   return BD_OK;
 }
 
@@ -337,9 +371,9 @@ static int number_calls(builder *b) {
 }
 
 bd_status record_expect(bd_ctx *ctx, const bd_module *exec, bd_schedule schedule, int micro_batches,
-                        int stage, record_expectation *out) {
+                        int stage, const record_ways *ways, record_expectation *out) {
   *out = (record_expectation){.module = exec, .stage = stage, .micro_batches = micro_batches};
-  builder b = {.ctx = ctx, .module = exec, .main = exec->main, .e = out};
+  builder b = {.ctx = ctx, .module = exec, .main = exec->main, .e = out, .ways = ways};
   out->persistent = exec->weight_count + exec->main->result_count;
   out->call_values = BD_NEW_ARRAY(ctx->arena, int, exec->main->op_count);
   BD_TRY(bd_schedule_order(ctx, schedule, stage, exec->stages, 1, micro_batches, &out->passes,

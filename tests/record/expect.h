@@ -5,6 +5,7 @@
 #include "ir/module.h"
 #include "ir/schedule.h"
 #include "tests/record/event.h"
+#include "tests/record/recorder.h"
 
 // Values are numbered: first those that outlive a step (the weights of the module, then the results
 // of main, gradients), then those of micro-batch 0, of micro-batch 1, ..
@@ -19,6 +20,7 @@ typedef struct record_instruction {
   int function, step;       // as the program's instructions name it; -1: of main
   const char *name;         // of its first op
   bool in_place;            // a result may lie where an operand does
+  bool goes_on;             // the next one belongs to the same instruction of the program
   bool adds;                // what it writes, to what it reads there
   int parts;                // launches
   int mask;                 // collectives
@@ -44,7 +46,8 @@ typedef struct record_expectation {
 } record_expectation;
 
 BD_NODISCARD bd_status record_expect(bd_ctx *ctx, const bd_module *exec, bd_schedule schedule,
-                                     int micro_batches, int stage, record_expectation *out);
+                                     int micro_batches, int stage, const record_ways *ways,
+                                     record_expectation *out);
 
 int record_value_count(const record_expectation *e);
 static inline int record_value_of(const record_expectation *e, int value, int micro_batch) {

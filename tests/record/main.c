@@ -1,7 +1,8 @@
 // Records a program for GPUs, rank after rank, and checks what it would do:
-//   record [--steps N] [--print RANK] [--spoil WHAT] PROGRAM EXEC PLAN
+//   record [--steps N] [--print RANK] [--spoil WHAT] [--ways LIST] PROGRAM EXEC PLAN
 // PROGRAM: main.c and stage*.c as a shared object. EXEC, PLAN: its exec module and its plan. Prints
-// a summary, or with --print what one rank does; exits with 1 when something is wrong.
+// a summary, or with --print what one rank does; exits with 1 when something is wrong. LIST, by
+// commas: apart (products do nothing besides), attention (the library's), alone (nothing beside).
 #include "ir/base/file.h"
 #include "ir/plan.h"
 #include "ir/print.h"
@@ -25,6 +26,7 @@ typedef int (*program_main)(int argc, char **argv);
 typedef struct session {
   const char *program, *exec_file, *plan_file, *spoil;
   int steps, printed; // the rank to print, or -1
+  record_ways ways;
   program_main main;
   bd_module *exec;
   bd_plan plan;
@@ -82,8 +84,24 @@ static void end_rank(void *args) {
 }
 
 static int usage(void) {
-  fprintf(stderr, "usage: record [--steps N] [--print RANK] [--spoil WHAT] PROGRAM EXEC PLAN\n");
+  fprintf(
+      stderr,
+      "usage: record [--steps N] [--print RANK] [--spoil WHAT] [--ways LIST] PROGRAM EXEC PLAN\n");
   return 2;
+}
+
+// False: there is no such way.
+static bool read_ways(record_ways *ways, char *list) {
+  for (char *word = strtok(list, ","); word; word = strtok(NULL, ","))
+    if (strcmp(word, "apart") == 0)
+      ways->apart = true;
+    else if (strcmp(word, "attention") == 0)
+      ways->attention = true;
+    else if (strcmp(word, "alone") == 0)
+      ways->alone = true;
+    else
+      return false;
+  return true;
 }
 
 static int parse(session *s, int argc, char **argv) {
@@ -95,7 +113,7 @@ static int parse(session *s, int argc, char **argv) {
       s->printed = atoi(argv[i + 1]);
     else if (strcmp(argv[i], "--spoil") == 0)
       s->spoil = argv[i + 1];
-    else
+    else if (strcmp(argv[i], "--ways") != 0 || !read_ways(&s->ways, argv[i + 1]))
       return usage();
   }
   if (argc - i != 3) return usage();
@@ -123,7 +141,7 @@ BD_NODISCARD static bd_status expect_all(bd_ctx *ctx, session *s) {
     s->world.mesh[a] = m->mesh.size[a];
   s->expectations = BD_NEW_ARRAY(ctx->arena, record_expectation, m->stages);
   for (int stage = 0; stage < m->stages; stage++)
-    BD_TRY(record_expect(ctx, m, s->plan.schedule, bd_plan_micro_batches(&s->plan), stage,
+    BD_TRY(record_expect(ctx, m, s->plan.schedule, bd_plan_micro_batches(&s->plan), stage, &s->ways,
                          &s->expectations[stage]));
   return BD_OK;
 }
@@ -135,7 +153,7 @@ static bool record_ranks(session *s) {
   bool done = !s->spoil || spoil;
   s->next = (record_next){take_checked, enter_phase, s};
   for (int rank = 0; done && rank < record_world_ranks(&s->world); rank++) {
-    const int status = record_rank(s->main, rank, s->steps, told);
+    const int status = record_rank(s->main, rank, s->steps, &s->ways, told);
     if (status) record_fault(&s->faults, "rank %d ends with %d", rank, status);
     done = status == 0;
   }

@@ -48,13 +48,13 @@ void bd_rt_all_gather(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t ext
 
 void bd_rt_prefetch(bd_rt *rt, int slot, int axis, int dtype, int64_t outer, int64_t extent,
                     int64_t inner, const void *in, void *out) {
-  rt->device->prefetch = RECORD_PREFETCH + slot;
+  bd_rt_beside(rt, slot);
   bd_rt_all_gather(rt, axis, dtype, outer, extent, inner, in, out);
   rt->device->prefetch = 0;
 }
 
 void bd_rt_beside(bd_rt *rt, int slot) {
-  rt->device->prefetch = RECORD_PREFETCH + slot;
+  if (bd_rt_runs_aside(rt)) rt->device->prefetch = RECORD_PREFETCH + slot;
 }
 
 void bd_rt_beside_end(bd_rt *rt) {
@@ -62,7 +62,7 @@ void bd_rt_beside_end(bd_rt *rt) {
 }
 
 void bd_rt_await(bd_rt *rt, int slot) {
-  wait_for(rt, RECORD_PREFETCH + slot);
+  if (bd_rt_runs_aside(rt)) wait_for(rt, RECORD_PREFETCH + slot);
 }
 
 void bd_rt_reduce_scatter(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent,
@@ -147,6 +147,10 @@ static int copies_for(const bd_rt *rt, int stage) {
   return abs(stage - rt->stage_index);
 }
 
+static void note_passing(bd_rt *rt, int stage) {
+  if (abs(stage - rt->stage_index) > 1) rt->device->passes_over = true;
+}
+
 static void add_slot(bd_rt *rt, int stage, int tag, int64_t bytes) {
   bd_rt_device *const device = rt->device;
   if (device->slot_count == RECORD_MOST_SLOTS)
@@ -181,6 +185,7 @@ static int first_slot(bd_rt *rt, int stage, int tag, int64_t bytes) {
 // A slot's number is the handle of its messages.
 void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) {
   if (bytes == 0) return;
+  note_passing(rt, stage);
   const int first = first_slot(rt, stage, tag, bytes);
   int *const next = &rt->device->slots[first].next;
   const int handle = first + *next;
@@ -199,6 +204,7 @@ void bd_rt_post(bd_rt *rt) {
 }
 
 void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
+  note_passing(rt, stage);
   if (bytes > 0)
     tell_message(rt, RECORD_RECEIVE, stage, tag, RECORD_NO_HANDLE, record_writes(rt, data, bytes));
 }
@@ -211,5 +217,6 @@ void bd_rt_give(bd_rt *rt, int stage, const void *data, int64_t bytes) {
 }
 
 void bd_rt_take(bd_rt *rt, int stage, void *data, int64_t bytes) {
+  note_passing(rt, stage);
   tell_message(rt, RECORD_RECEIVE, stage, GIVEN, RECORD_NO_HANDLE, record_writes(rt, data, bytes));
 }

@@ -26,19 +26,37 @@ void bd_rt_launch(bd_rt *rt, int number, int buffer_count, char *const *buffers,
                                  .operands = operands});
 }
 
-// The generated kernels, which touch the same buffers, stand for cuDNN.
+static int64_t q_bytes(const bd_rt_attention *s) {
+  return span(s->dtype, s->batch, s->q_batch, s->tq, s->q_row, s->heads * s->d, 1);
+}
+static int64_t k_bytes(const bd_rt_attention *s) {
+  return span(s->dtype, s->batch, s->k_batch, s->tk, s->k_row, s->kv_heads * s->d, 1);
+}
+static int64_t lse_bytes(const bd_rt_attention *s) {
+  return span(BD_RT_F32, s->batch, s->lse_batch, s->tq, s->lse_row, s->heads, 1);
+}
+
+// Where the library is not asked for, the generated kernels are, which touch the same buffers.
 int bd_rt_attend(bd_rt *rt, const bd_rt_attention *s, const void *q, const void *k, const void *v,
                  void *out, void *lse) {
-  (void)rt, (void)s, (void)q, (void)k, (void)v, (void)out, (void)lse;
-  return 0;
+  if (!rt->device->ways.attention) return 0;
+  RECORD_WORK(rt, RECORD_ATTEND, record_reads(rt, q, q_bytes(s)), record_reads(rt, k, k_bytes(s)),
+              record_reads(rt, v, k_bytes(s)), record_writes(rt, out, q_bytes(s)),
+              record_writes(rt, lse, lse_bytes(s)), record_library(rt));
+  return 1;
 }
 
 int bd_rt_attend_grad(bd_rt *rt, const bd_rt_attention *s, const void *dout, const void *q,
                       const void *k, const void *v, const void *out, const void *lse, void *dq,
                       void *dk, void *dv, void *sums) {
-  (void)rt, (void)s, (void)dout, (void)q, (void)k, (void)v, (void)out, (void)lse, (void)dq;
-  (void)dk, (void)dv, (void)sums;
-  return 0;
+  if (!rt->device->ways.attention) return 0;
+  RECORD_WORK(rt, RECORD_ATTEND, record_reads(rt, dout, q_bytes(s)),
+              record_reads(rt, q, q_bytes(s)), record_reads(rt, k, k_bytes(s)),
+              record_reads(rt, v, k_bytes(s)), record_reads(rt, out, q_bytes(s)),
+              record_reads(rt, lse, lse_bytes(s)), record_writes(rt, dq, q_bytes(s)),
+              record_writes(rt, dk, k_bytes(s)), record_writes(rt, dv, k_bytes(s)),
+              record_uses(rt, sums, lse_bytes(s)), record_library(rt));
+  return 1;
 }
 
 // Operands of a product and its epilogue.
@@ -79,9 +97,10 @@ void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *s, const void *a, const void *b, 
   multiply(rt, s, &(bd_rt_epilogue){.kind = BD_RT_EPILOGUE_NONE}, a, b, out);
 }
 
-// As the library can all that it is asked for.
+// As the library can all that it is asked for, or nothing.
 int bd_rt_matmul_with(bd_rt *rt, const bd_rt_gemm *s, const bd_rt_epilogue *e, const void *a,
                       const void *b, void *out) {
+  if (rt->device->ways.apart) return 0;
   multiply(rt, s, e, a, b, out);
   return 1;
 }

@@ -16,14 +16,16 @@
 enum { SCRATCH_BYTES = BD_RT_SCRATCH_FLOATS * sizeof(float) };
 
 static const record_sink *current_sink;
+static record_ways current_ways;
 static int current_rank;
 
-int record_rank(int (*program)(int argc, char **argv), int rank, int steps,
+int record_rank(int (*program)(int argc, char **argv), int rank, int steps, const record_ways *ways,
                 const record_sink *sink) {
   char count[16];
   snprintf(count, sizeof count, "%d", steps);
   char *arguments[] = {"record", "--data", "none", "--steps", count, NULL};
   current_sink = sink;
+  current_ways = *ways;
   current_rank = rank;
   return program(5, arguments);
 }
@@ -55,6 +57,7 @@ record_operand record_room(const bd_rt *rt) {
 }
 
 void record_tell(const bd_rt *rt, record_event event) {
+  if (!rt->device->sink) return;
   event.instruction = rt->device->instruction;
   if (rt->device->aside) event.handle = RECORD_ASIDE;
   if (rt->device->prefetch) event.handle = rt->device->prefetch;
@@ -74,7 +77,7 @@ void bd_rt_mark(bd_rt *rt, int instruction) {
 }
 
 int bd_rt_runs_aside(const bd_rt *rt) {
-  return rt->ranks > 1;
+  return rt->ranks > 1 && rt->device->keeps_order;
 }
 
 void bd_rt_aside(bd_rt *rt) {
@@ -112,8 +115,19 @@ void bd_rt_stop(bd_rt *rt) {
   free(rt->device);
 }
 
+// As runtime/cuda: a step that is walked once tells where messages go. What is sent over a stage
+// may wait behind another message, which nothing that is asked later must wait for.
+static void rehearse(bd_rt *rt) {
+  bd_rt_device *const device = rt->device;
+  device->keeps_order = !current_ways.alone;
+  if (rt->stage->step) rt->stage->step(rt);
+  bd_rt_update(rt);
+  *device = (bd_rt_device){.sink = current_sink,
+                           .ways = current_ways,
+                           .keeps_order = device->keeps_order && !device->passes_over};
+}
+
 int bd_rt_open(bd_rt *rt) {
-  rt->device->sink = current_sink;
   void *const arena = mmap(NULL, (size_t)rt->stage->arena_bytes, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   rt->sums = calloc((size_t)rt->program->tensors + 1, sizeof *rt->sums);
@@ -123,6 +137,7 @@ int bd_rt_open(bd_rt *rt) {
   rt->arena = arena;
   rt->scratch = scratch;
   bd_rt_overlap_open(rt);
+  rehearse(rt);
   current_sink->begin(current_sink->args, rt);
   return 0;
 }

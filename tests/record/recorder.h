@@ -14,7 +14,14 @@ typedef struct record_sink {
   void *args;
 } record_sink;
 
+// What a back end may do in another way than by default.
+typedef struct record_ways {
+  bool apart;     // products do nothing besides
+  bool attention; // is the library's, where it may be
+  bool alone;     // nothing runs beside other work
+} record_ways;
+
 // Trains `steps` steps as rank `rank`; `program` is the emitted main. Returns its status.
-int record_rank(int (*program)(int argc, char **argv), int rank, int steps,
+int record_rank(int (*program)(int argc, char **argv), int rank, int steps, const record_ways *ways,
                 const record_sink *sink);
 #endif

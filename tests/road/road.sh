@@ -82,10 +82,10 @@ build() {
   [ -d objects ] || cp -r "$1/build/runtime" objects
 }
 
-# NAME RANKS STEPS
+# NAME RANKS STEPS OPTION...
 train() {
   mpirun --allow-run-as-root --oversubscribe -n "$2" "$1/train" --steps "$3" --data "${data:-text.txt}" --seed 1 \
-    --metrics "$1/metrics.jsonl" --report "$1/report.json" --save "$1/weights.safetensors" 2>"$1/log" </dev/null ||
+    --metrics "$1/metrics.jsonl" --report "$1/report.json" --save "$1/weights.safetensors" "${@:4}" 2>"$1/log" </dev/null ||
     { echo "FAIL: $1 does not train:"; tail -5 "$1/log"; exit 1; }
 }
 
@@ -99,6 +99,19 @@ check_losses() {
       printf "%-16s %d steps, loss %s, largest difference from %s %.2g\n", name, FNR, loss, like, worst
       exit !(FNR == steps && steps > 1 && worst <= bound)
     }' "$1/metrics.jsonl" "$2/metrics.jsonl" || fail "$2 departs from $1"
+}
+
+# LIKE NAME BOUND: so is the mean of all losses.
+check_mean() {
+  awk -v name="$2" -v bound="$3" '
+    { loss = $0; sub(/.*"loss": /, "", loss); sub(/,.*/, "", loss) }
+    FNR == NR { expected += loss; next }
+    { sum += loss }
+    END {
+      gap = sum / expected - 1
+      printf "%-16s mean loss %s, difference %.2g\n", name, sum / FNR, gap
+      exit !(gap <= bound && gap >= -bound)
+    }' "$1/metrics.jsonl" "$2/metrics.jsonl" || fail "the mean loss of $2 departs from $1"
 }
 
 # The same losses, gradient norms and final weights, bit for bit.

@@ -16,7 +16,7 @@ typedef struct trial {
   int fits; // the gradient of so much at once
 } trial;
 
-// Of gradients, a part as the runtime cuts it.
+// Of gradients, a part as the runtime cuts it. Heads that tell padding apart are 8 elements wider.
 static const trial trials[] = {
     {"GPT-2, one sample of 1024 tokens", 1, 1024, 1024, 12, 1, 64, 1, BD_RT_BF16, 1},
     {"GPT-2, four samples", 4, 1024, 1024, 12, 1, 64, 1, BD_RT_BF16, 1},
@@ -29,6 +29,9 @@ static const trial trials[] = {
     {"one head of 4096 tokens", 1, 4096, 4096, 1, 1, 64, 1, BD_RT_BF16, 1},
     {"one head, more queries than keys", 1, 5000, 3001, 1, 3, 64, 0, BD_RT_F16, 1},
     {"one head, more keys than queries", 1, 3001, 5000, 1, 1, 128, 0, BD_RT_BF16, 1},
+    {"BERT-base, padded", 2, 512, 512, 12, 1, 72, 0, BD_RT_BF16, 1},
+    {"heads of 32 in f16, padded", 4, 128, 128, 4, 1, 40, 0, BD_RT_F16, 1},
+    {"heads of 128, padded", 2, 512, 512, 8, 1, 136, 0, BD_RT_BF16, 1},
     {"one head of 32768 tokens", 1, 32768, 32768, 1, 1, 64, 1, BD_RT_BF16, 0},
 };
 
@@ -69,7 +72,12 @@ static int as_counted(const trial *t, int64_t bytes) {
   return bytes <= bd_memory_attention_bytes(t->batch * t->kv_heads, t->group, t->tq, t->tk, t->d);
 }
 
-static int check(bd_dnn *dnn, const trial *t, way way) {
+// Gradients of heads of more than 128 are for Hopper alone; generated kernels do the others.
+static int has_engine(const trial *t, way way, int capability) {
+  return way == FORWARD || t->d <= 128 || capability == 90;
+}
+
+static int check(bd_dnn *dnn, const trial *t, way way, int capability) {
   static const char *const names[] = {"forward", "backward", "backward in any order"};
   char why[256] = "";
   const bd_cuda_attention shape = shape_of(t, way);
@@ -80,13 +88,14 @@ static int check(bd_dnn *dnn, const trial *t, way way) {
     bd_cuda_attention_graph(graph, &shape);
   bd_dnn_plan *const plan = bd_dnn_choose(
       graph, workspace_for(t) - bd_cuda_attention_wide_bytes(&shape), why, sizeof why);
-  const int expected = way != BACKWARD || t->fits;
+  const int has = has_engine(t, way, capability), expected = has && (way != BACKWARD || t->fits);
   printf("%s, %s: ", t->name, names[way]);
   if (plan)
     printf("%lld bytes of workspace\n", (long long)bd_dnn_workspace_bytes(plan));
   else
     printf("%s\n", why);
-  int good = expected ? plan != NULL : !plan && strstr(why, "bytes of workspace") != NULL;
+  int good = expected ? plan != NULL
+                      : !plan && strstr(why, has ? "bytes of workspace" : "no engine") != NULL;
   if (plan && way == BACKWARD) good = good && as_counted(t, bd_dnn_workspace_bytes(plan));
   bd_dnn_free(plan);
   if (!good) printf("FAIL\n");
@@ -96,10 +105,11 @@ static int check(bd_dnn *dnn, const trial *t, way way) {
 int main(int count, char **arguments) {
   int bad = 0;
   if (count != 2) return 2;
-  bd_dnn *const dnn = open_described(atoi(arguments[1]));
+  const int capability = atoi(arguments[1]);
+  bd_dnn *const dnn = open_described(capability);
   for (size_t i = 0; i < sizeof trials / sizeof *trials; i++)
     for (int way = FORWARD; way < WAYS; way++)
-      bad += !check(dnn, &trials[i], way);
+      bad += !check(dnn, &trials[i], way, capability);
   bd_dnn_close(dnn);
   return bad != 0;
 }
