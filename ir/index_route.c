@@ -42,7 +42,7 @@ static bd_status measure(bd_inference *inference, route *out) {
   return BD_OK;
 }
 
-// The batch A, rows v, w, .. of x, places i, j, .., and the rest of a row, B, C, ..; the gradient,
+// The batch b, rows v, w, .. of x, places i, j, .., and the rest of a row, B, C, ..; the gradient,
 // `inverse`, has rows and places changed about and calls them alike.
 bd_status bd_infer_route(bd_inference *inference) {
   bd_index_map *map = inference->map;
@@ -54,7 +54,7 @@ bd_status bd_infer_route(bd_inference *inference) {
   BD_TRY(check_ids(inference, 1, 1, r.places, to));
   bd_type *out = &inference->out[0];
   *out = (bd_type){.rank = 1 + r.places + r.rest, .dims = {x->dims[0]}};
-  int loop = bd_inference_add_loop(inference, 'A', BD_LOOP_PARALLEL, x->dims[0]);
+  int loop = bd_inference_add_loop(inference, 'b', BD_LOOP_PARALLEL, x->dims[0]);
   map->in[0][0] = map->in[1][0] = map->in[2][0] = map->out[0][0] = (int8_t)loop;
   for (int d = 1; d <= r.rows; ++d) {
     loop = bd_inference_add_loop(inference, (char)((inverse ? 'i' : 'v') + d - 1), BD_LOOP_SUM,

@@ -23,9 +23,9 @@ result_of() { awk -v kind="= $1(" -v what="$2" 'index($0, kind) && $0 ~ what { p
 cat >partial.json <<END
 {"braid_plan": 1, "stages": 1, "mesh": [4], "micro_batch": 4,
  "strategies": [{"name": "apart", "function": "model.1",
-                 "ops": [{"result": "$(result_of route 'B,[0-9]*,[0-9]*,[0-9]*]')", "split": "A"},
+                 "ops": [{"result": "$(result_of route 'B,[0-9]*,[0-9]*,[0-9]*]')", "split": "b"},
                          {"result": "$(result_of contract 'bepf,efg->bepg')", "split": "e"},
-                         {"result": "$(result_of route inverse)", "split": "A"}]}]}
+                         {"result": "$(result_of route inverse)", "split": "b"}]}]}
 END
 "$braid" compile selected.braid --devices 4 --global-batch 8 --partial partial.json --emit plan -o apart.json
 "$braid" compile selected.braid --devices 4 --plan apart.json --emit spmd -o apart.braid
