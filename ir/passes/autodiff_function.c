@@ -1,6 +1,6 @@
 // Reverse-mode differentiation of a straight-line function. The ops are first built in a draft that
 // takes every forward value as a parameter; then the live part is copied, and the forward values
-// that it reads become the function's saves.
+// that it reads become the function's saves. What is but repeated is repeated again.
 #include "ir/free_names.h"
 #include "ir/passes/autodiff.h"
 
@@ -119,6 +119,16 @@ static bd_status add_result(differ *d, int param) {
   return BD_OK;
 }
 
+// The op that makes a forward value of one with fewer elements, or NULL.
+static const bd_op *repeats(const bd_function *forward, bd_id value) {
+  int producer = forward->values[value].producer;
+  if (producer < 0) return NULL;
+  const bd_op *op = &forward->ops[producer];
+  if (op->kind != BD_OP_BROADCAST) return NULL;
+  const bd_type *from = &forward->values[op->in[0]].type, *to = &forward->values[value].type;
+  return from->rank < to->rank ? op : NULL;
+}
+
 static bool *find_live(bd_ctx *ctx, const bd_function *draft) {
   bool *live = BD_NEW_ARRAY(ctx->arena, bool, draft->value_count);
   for (int i = 0; i < draft->result_count; i++)
@@ -134,6 +144,15 @@ static bool *find_live(bd_ctx *ctx, const bd_function *draft) {
   return live;
 }
 
+// Forward values that backward reads, and those that they repeat.
+static void find_kept(const differ *d, bool *live) {
+  for (int i = d->forward->op_count - 1; i >= 0; i--) {
+    const bd_op *op = &d->forward->ops[i];
+    if (live[d->held[op->out[0]]] && repeats(d->forward, op->out[0]))
+      live[d->held[op->in[0]]] = true;
+  }
+}
+
 // Parameters: the saves, then the gradients of the results.
 static void copy_params(differ *d, bd_function *saver, const bool *live, bd_function *to,
                         bd_id *moved) {
@@ -143,7 +162,8 @@ static void copy_params(differ *d, bd_function *saver, const bool *live, bd_func
   for (int i = 0; i < saver->op_count; i++)
     for (int k = 0; k < saver->ops[i].out_count; k++) {
       bd_id value = saver->ops[i].out[k];
-      if (live[d->held[value]]) bd_function_add_save(d->ctx, saver, value);
+      if (live[d->held[value]] && !repeats(saver, value))
+        bd_function_add_save(d->ctx, saver, value);
     }
   to->restore_count = saver->save_count;
   for (int i = 0; i < saver->save_count; i++) {
@@ -169,6 +189,21 @@ static const char **name_gradients(differ *d) {
   return names;
 }
 
+// What is repeated is made where it is first read, and shares the forward op's loops.
+static bd_id repeat(differ *d, bd_id value, bd_function *to, bd_id *moved) {
+  bd_id *made = &moved[d->held[value]];
+  const bd_op *op = repeats(d->forward, value);
+  if (!op || *made != BD_NO_ID) return *made;
+  bd_id in = repeat(d, op->in[0], to, moved);
+  const bd_value *like = &d->forward->values[value];
+  *made = bd_function_add_value(d->ctx, to, bd_free_names_take(&d->names, like->name), like->type);
+  bd_op *copy = bd_function_add_op(d->ctx, to, BD_OP_BROADCAST, 1, &in, 1, made, op->loc);
+  copy->attr_count = op->attr_count;
+  copy->attrs = op->attrs;
+  copy->group = d->forward->values[value].producer;
+  return *made;
+}
+
 static void copy_ops(differ *d, const bool *live, bd_function *to, bd_id *moved) {
   const char **names = name_gradients(d);
   for (int i = 0; i < d->draft->op_count; i++) {
@@ -179,7 +214,8 @@ static void copy_ops(differ *d, const bool *live, bd_function *to, bd_id *moved)
     if (!used) continue;
     bd_id in[BD_MAX_OPERANDS], out[BD_MAX_RESULTS];
     for (int k = 0; k < op->in_count; k++)
-      in[k] = moved[op->in[k]];
+      in[k] =
+          op->in[k] < d->forward->value_count ? repeat(d, op->in[k], to, moved) : moved[op->in[k]];
     for (int k = 0; k < op->out_count; k++) {
       const char *name = names[op->out[k]];
       if (name) name = bd_free_names_take(&d->names, name);
@@ -209,7 +245,10 @@ bd_status bd_autodiff_function(bd_ctx *ctx, bd_function *forward, const bool *ne
 
   bd_function *backward = bd_function_create(ctx, name);
   bd_id *moved = BD_NEW_ARRAY(ctx->arena, bd_id, d.draft->value_count);
+  for (int v = 0; v < d.draft->value_count; v++)
+    moved[v] = BD_NO_ID;
   bool *live = find_live(ctx, d.draft);
+  find_kept(&d, live);
   copy_params(&d, forward, live, backward, moved);
   copy_ops(&d, live, backward, moved);
   for (int i = 0; i < d.draft->result_count; i++) {
