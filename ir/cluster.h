@@ -130,6 +130,7 @@ void bd_cluster_print(const bd_cluster *cluster, bd_text *text); // JSON
 typedef struct bd_cluster_preset {
   const char *name, *summary;
   bd_cluster cluster;    // of one node with one device
+  bool node_inter;       // all devices of a node share `inter`
   const char *halves[2]; // NULL, or the presets that have half of the nodes each instead
 } bd_cluster_preset;
 const bd_cluster_preset *bd_cluster_presets(int *out_count);

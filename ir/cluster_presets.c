@@ -4,8 +4,9 @@
 #define MIB ((int64_t)1 << 20)
 
 // Rates are what large operations reach, not the vendor's peaks; docs/costs.md has the source of
-// every number. f32 products are without TF32. Links are per device and direction. `reserved_bytes`
-// covers the driver's context, the collectives' buffers and the libraries.
+// every number. f32 products are without TF32. Links are per device and direction, `inter` of
+// presets whose `node_inter` is set per node. `reserved_bytes` covers the driver's context, the
+// collectives' buffers and the libraries.
 
 // Products in tiles of 128 x `columns`, one on each of the device's units at a time.
 #define TILES(units, columns)                                                                      \
@@ -22,9 +23,10 @@
 #define FLOPS(wide, half, eight) .flops = {(wide), (half), (half), (eight)}
 
 // A preset whose devices are GPUs, by what sets it apart.
-#define GPU(preset, words, ...)                                                                    \
+#define GPU(preset, words, ...) GPU_NODE(preset, words, false, __VA_ARGS__)
+#define GPU_NODE(preset, words, shares_inter, ...)                                                 \
   {                                                                                                \
-    .name = (preset), .summary = (words), .cluster = {                                             \
+    .name = (preset), .summary = (words), .node_inter = (shares_inter), .cluster = {               \
       .name = (preset),                                                                            \
       .nodes = 1,                                                                                  \
       .devices_per_node = 1,                                                                       \
@@ -64,24 +66,25 @@ static const bd_cluster_preset presets[] = {
         .inter = {5e-6, 44e9, 600e3}, .work = {TILES(132, 256), ATTENTION(1.1, 1.1)},
         .node = {.switch_sum = {39e-6, 270e9, 27e6}, HOST(2048 * GIB, 55e9)}),
     GPU("b200", "B200 180 GB: NVLink 5 in the node, 400 Gb/s per device between",
-        .memory_bytes = 182642 * MIB, .reserved_bytes = 3 * GIB, FLOPS(65e12, 1700e12, 3000e12),
+        .memory_bytes = 182642 * MIB, .reserved_bytes = 3 * GIB, FLOPS(65e12, 1658e12, 3000e12),
         .memory_bytes_per_second = 6.8e12, .kernel_seconds = 3e-6, .intra = {2.5e-6, 720e9, 2.8e6},
         .inter = {5e-6, 44e9, 600e3}, .work = {TILES(148, 256), ATTENTION(1.3, 1.1)},
         .node = {.switch_sum = {39e-6, 540e9, 54e6}, HOST(2048 * GIB, 55e9)}),
-    GPU("rtx-4090",
-        "RTX 4090 24 GB: PCIe 4 through the host in the node, 100 Gb/s per node between",
-        .memory_bytes = 24564 * MIB, .reserved_bytes = GIB, FLOPS(60e12, 150e12, 0),
-        .memory_bytes_per_second = 0.9e12, .kernel_seconds = 3e-6, .intra = {4e-6, 10e9, 100e3},
-        .inter = {10e-6, 5e9, 100e3}, .work = {TILES(128, 128), ATTENTION(1.4, 1.1)},
-        .node = {HOST(256 * GIB, 24e9)}),
+    GPU_NODE("rtx-4090",
+             "RTX 4090 24 GB: PCIe 4 through the host in the node, 100 Gb/s per node between", true,
+             .memory_bytes = 24564 * MIB, .reserved_bytes = GIB, FLOPS(60e12, 150e12, 0),
+             .memory_bytes_per_second = 0.9e12, .kernel_seconds = 3e-6,
+             .intra = {4e-6, 10e9, 100e3}, .inter = {10e-6, 11e9, 220e3},
+             .work = {TILES(128, 128), ATTENTION(1.4, 1.1)}, .node = {HOST(256 * GIB, 24e9)}),
     GPU("l40s", "L40S 48 GB: PCIe 4 in the node, 100 Gb/s per device between",
         .memory_bytes = 46068 * MIB, .reserved_bytes = 3 * GIB / 2, FLOPS(55e12, 230e12, 0),
         .memory_bytes_per_second = 0.75e12, .kernel_seconds = 4e-6, .intra = {3e-6, 20e9, 150e3},
         .inter = {8e-6, 11e9, 150e3}, .work = {TILES(142, 128), ATTENTION(1.2, 1.0)},
         .node = {HOST(512 * GIB, 24e9)}),
     {.name = "cpu",
-     .summary =
-         "one rank of a server's CPU: 8 cores and 32 GiB each, shared memory, 25 Gb/s between",
+     .summary = "one rank of a server's CPU: 8 cores and 32 GiB each, shared memory, 25 Gb/s per "
+                "node between",
+     .node_inter = true,
      .cluster = {.name = "cpu",
                  .nodes = 1,
                  .devices_per_node = 1,
