@@ -125,6 +125,9 @@ BD_NODISCARD bd_status bd_cluster_check(bd_ctx *ctx, const bd_cluster *cluster, 
 // Whether all devices compute with a precision. Errors: BD_INVALID, saying which do not.
 BD_NODISCARD bd_status bd_cluster_check_precision(bd_ctx *ctx, const bd_cluster *cluster,
                                                   bd_dtype precision);
+// Whether programs run on all devices: GPUs of compute capability 8.0 and newer, which are those
+// that compute with bf16, and CPUs. Errors: BD_UNSUPPORTED, saying which are older.
+BD_NODISCARD bd_status bd_cluster_check_programs(bd_ctx *ctx, const bd_cluster *cluster);
 void bd_cluster_print(const bd_cluster *cluster, bd_text *text); // JSON
 
 typedef struct bd_cluster_preset {
