@@ -30,11 +30,20 @@ static void print_stage(bd_ctx *ctx, const bd_compilation *job, const bd_module 
   fprintf(stderr, "// after %s\n%s", pass, text.data);
 }
 
+// `devices` are those that a program is for, where one is made; one for CPUs is made beside any.
+static bd_status check_devices(bd_ctx *ctx, const bd_compilation *job, const bd_cluster *devices) {
+  if (job->emit < BD_EMIT_C || strcmp(job->request.target, "cuda")) return BD_OK;
+  return bd_cluster_check_programs(ctx, devices);
+}
+
 // After the plan: sharded, spmd, exec, and the folder.
 static bd_status lower(bd_ctx *ctx, const bd_compilation *job, const bd_module *train,
                        const bd_plan *plan) {
   bd_module *sharded, *spmd, *exec;
+  bd_cluster used;
   BD_TRY(bd_plan_emitted(ctx, plan));
+  bd_cluster_part(ctx, &job->cluster, 0, bd_plan_ranks(plan), &used);
+  BD_TRY(check_devices(ctx, job, &used));
   BD_TRY(bd_apply_plan(ctx, train, plan, &sharded));
   BD_TRY(bd_module_verify(ctx, sharded));
   print_stage(ctx, job, sharded, "apply-plan");
@@ -71,6 +80,8 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   BD_TRY(bd_compile_read_request(ctx, &job));
   BD_TRY(check_tools(ctx, &job));
   BD_TRY(bd_compile_read_plan(ctx, &job));
+  // A plan that is given may leave devices idle; one is searched for all.
+  if (!bd_argument(arguments, "--plan")) BD_TRY(check_devices(ctx, &job, &job.cluster));
   BD_TRY(bd_model_load(ctx, arguments->operand, &job.model, &graph));
   BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", printed_pass(&job), stderr, graph, &graph));
   if (job.emit == BD_EMIT_GRAPH) return write_module(ctx, graph, job.out);

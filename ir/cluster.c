@@ -63,6 +63,14 @@ typedef struct parts {
   bd_node_group group[BD_MAX_GROUPS];
 } parts;
 
+// A device's share of a link that the devices of a node send over side by side: long messages start
+// no earlier than they would alone.
+static bd_link share_link(bd_link link, int devices) {
+  link.bytes_per_second /= devices;
+  link.half_rate_bytes /= devices;
+  return link;
+}
+
 static bd_status add_part(bd_ctx *ctx, parts *p, const bd_cluster_preset *preset, int nodes,
                           int devices) {
   int kind = 0;
@@ -76,6 +84,7 @@ static bd_status add_part(bd_ctx *ctx, parts *p, const bd_cluster_preset *preset
   group.kind = kind;
   group.nodes = nodes;
   group.devices_per_node = devices;
+  if (preset->node_inter) group.inter = share_link(group.inter, devices);
   p->group[p->groups++] = group;
   return BD_OK;
 }

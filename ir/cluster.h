@@ -25,6 +25,10 @@ typedef struct bd_work_rates {
   // Attention in one kernel: the part of the rate of products that long sequences of wide heads
   // reach, forward and backward, and the tokens and the head width at which half of that is left.
   double attention_forward, attention_backward, attention_tokens, attention_width;
+  // On GPUs, where generated kernels do it: the part of the rate of f32 products that such
+  // sequences reach, forward and backward together, of 16 bits on tensor cores and else by
+  // multiply-adds in f32. 0: what an H200 reaches.
+  double attention_generated, attention_generated_f32;
   // Attention is not one kernel but products, softmax and dropout, whose scores go through memory.
   bool attention_materialized;
   // Seconds of one element through exp, log, tanh, erf and what is made of them.
@@ -38,6 +42,12 @@ typedef struct bd_work_rates {
   // Of ops that were measured: one point of their loops. Other ops than products and attention.
   double point_seconds[BD_OP_KIND_COUNT];
 } bd_work_rates;
+
+#define BD_ATTENTION_GENERATED 2.0
+#define BD_ATTENTION_GENERATED_F32 0.7
+static inline double bd_part_or(double part, double otherwise) {
+  return part > 0 ? part : otherwise;
+}
 
 // Rates of the largest matrix products by the type of their operands, per second.
 typedef struct bd_flops {
@@ -125,11 +135,15 @@ BD_NODISCARD bd_status bd_cluster_check(bd_ctx *ctx, const bd_cluster *cluster, 
 // Whether all devices compute with a precision. Errors: BD_INVALID, saying which do not.
 BD_NODISCARD bd_status bd_cluster_check_precision(bd_ctx *ctx, const bd_cluster *cluster,
                                                   bd_dtype precision);
+// Whether programs run on all devices: GPUs of compute capability 8.0 and newer, which are those
+// that compute with bf16, and CPUs. Errors: BD_UNSUPPORTED, saying which are older.
+BD_NODISCARD bd_status bd_cluster_check_programs(bd_ctx *ctx, const bd_cluster *cluster);
 void bd_cluster_print(const bd_cluster *cluster, bd_text *text); // JSON
 
 typedef struct bd_cluster_preset {
   const char *name, *summary;
   bd_cluster cluster;    // of one node with one device
+  bool node_inter;       // all devices of a node share `inter`
   const char *halves[2]; // NULL, or the presets that have half of the nodes each instead
 } bd_cluster_preset;
 const bd_cluster_preset *bd_cluster_presets(int *out_count);

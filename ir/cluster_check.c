@@ -36,6 +36,8 @@ static bd_status check_work(const place *at, const bd_work_rates *work) {
   BD_TRY(check_range(at, "attention_backward", work->attention_backward, 10));
   BD_TRY(check_range(at, "attention_tokens", work->attention_tokens, 1e6));
   BD_TRY(check_range(at, "attention_width", work->attention_width, 1e6));
+  BD_TRY(check_range(at, "attention_generated", work->attention_generated, 100));
+  BD_TRY(check_range(at, "attention_generated_f32", work->attention_generated_f32, 10));
   for (int kind = 0; kind < BD_OP_KIND_COUNT; kind++)
     BD_TRY(check_range(at, "point_seconds", work->point_seconds[kind], 1));
   BD_TRY(check_range(at, "product_beside", work->product_beside, 1));

@@ -43,6 +43,12 @@ static double least_part(double a, double b) {
   return a == 0 ? b : b == 0 ? a : least(a, b);
 }
 
+// One of 0 stands for `otherwise`.
+static double least_part_or(double a, double b, double otherwise) {
+  if (a == 0 && b == 0) return 0;
+  return least(bd_part_or(a, otherwise), bd_part_or(b, otherwise));
+}
+
 static bd_work_rates slower_work(bd_work_rates a, bd_work_rates b) {
   a.product_edge = most(a.product_edge, b.product_edge);
   a.product_depth = most(a.product_depth, b.product_depth);
@@ -51,6 +57,10 @@ static bd_work_rates slower_work(bd_work_rates a, bd_work_rates b) {
   a.attention_backward = least_part(a.attention_backward, b.attention_backward);
   a.attention_tokens = most(a.attention_tokens, b.attention_tokens);
   a.attention_width = most(a.attention_width, b.attention_width);
+  a.attention_generated =
+      least_part_or(a.attention_generated, b.attention_generated, BD_ATTENTION_GENERATED);
+  a.attention_generated_f32 = least_part_or(a.attention_generated_f32, b.attention_generated_f32,
+                                            BD_ATTENTION_GENERATED_F32);
   a.attention_materialized |= b.attention_materialized;
   a.transcendental_seconds = most(a.transcendental_seconds, b.transcendental_seconds);
   for (int kind = 0; kind < BD_OP_KIND_COUNT; kind++)

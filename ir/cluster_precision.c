@@ -62,12 +62,28 @@ static const char *name_others(bd_ctx *ctx, const bd_cluster *cluster, bd_dtype 
   return bd_intern_f(ctx, "%s%s", names, precisions[0].name);
 }
 
+// The first kind of a cluster that lacks a precision.
+static const char *name_lacking(const bd_cluster *cluster, bd_dtype precision) {
+  for (int k = 0; k < cluster->kind_count; k++)
+    if (lacks(&cluster->kinds[k].flops, cluster->kinds[k].lacks, precision))
+      return cluster->kinds[k].name;
+  return cluster->name;
+}
+
+bd_status bd_cluster_check_programs(bd_ctx *ctx, const bd_cluster *cluster) {
+  if (!cluster->gpu || !lacks(&cluster->flops, cluster->lacks, BD_BF16)) return BD_OK;
+  return bd_fail(
+      ctx, BD_UNSUPPORTED, BD_NOWHERE,
+      "devices of '%s' have no bf16 arithmetic, and programs need GPUs that have it (compute "
+      "capability 8.0 or newer): such clusters can be planned with --emit plan, explained and "
+      "simulated; for a program name others (a100-80gb, h100, l40s, ...)",
+      name_lacking(cluster, BD_BF16));
+}
+
 bd_status bd_cluster_check_precision(bd_ctx *ctx, const bd_cluster *cluster, bd_dtype precision) {
   if (!lacks(&cluster->flops, cluster->lacks, precision)) return BD_OK;
-  const char *name = cluster->name, *others = name_others(ctx, cluster, precision);
-  for (int k = cluster->kind_count - 1; k >= 0; k--)
-    if (lacks(&cluster->kinds[k].flops, cluster->kinds[k].lacks, precision))
-      name = cluster->kinds[k].name;
+  const char *name = name_lacking(cluster, precision);
+  const char *others = name_others(ctx, cluster, precision);
   if (precision == BD_F8)
     return bd_fail(
         ctx, BD_INVALID, BD_NOWHERE,

@@ -78,6 +78,8 @@ static void add_work(writer *w, const bd_work_rates *work) {
   add_known(&inner, "attention_backward", work->attention_backward);
   add_known(&inner, "attention_tokens", work->attention_tokens);
   add_known(&inner, "attention_width", work->attention_width);
+  add_known(&inner, "attention_generated", work->attention_generated);
+  add_known(&inner, "attention_generated_f32", work->attention_generated_f32);
   if (work->attention_materialized) add_bool(&inner, "attention_materialized", true);
   add_known(&inner, "transcendental_seconds", work->transcendental_seconds);
   add_known(&inner, "update_bytes_per_second", work->update_bytes_per_second);

@@ -52,19 +52,12 @@ static bd_status read_points(bd_ctx *ctx, const bd_json *work, bd_work_rates *ou
 }
 
 static bd_status read_work(bd_ctx *ctx, const bd_json *json, bd_work_rates *out) {
-  static const char *const keys[] = {"product_edge",
-                                     "product_depth",
-                                     "product_wave",
-                                     "attention_forward",
-                                     "attention_backward",
-                                     "attention_tokens",
-                                     "attention_width",
-                                     "attention_materialized",
-                                     "transcendental_seconds",
-                                     "update_bytes_per_second",
-                                     "product_beside",
-                                     "point_seconds",
-                                     NULL};
+  static const char *const keys[] = {
+      "product_edge",           "product_depth",          "product_wave",
+      "attention_forward",      "attention_backward",     "attention_tokens",
+      "attention_width",        "attention_generated",    "attention_generated_f32",
+      "attention_materialized", "transcendental_seconds", "update_bytes_per_second",
+      "product_beside",         "point_seconds",          NULL};
   const struct {
     const char *key;
     double most, *value;
@@ -76,6 +69,8 @@ static bd_status read_work(bd_ctx *ctx, const bd_json *json, bd_work_rates *out)
       {"attention_backward", 10, &out->attention_backward},
       {"attention_tokens", 1e6, &out->attention_tokens},
       {"attention_width", 1e6, &out->attention_width},
+      {"attention_generated", 100, &out->attention_generated},
+      {"attention_generated_f32", 10, &out->attention_generated_f32},
       {"transcendental_seconds", 1, &out->transcendental_seconds},
       {"update_bytes_per_second", BD_MOST_RATE, &out->update_bytes_per_second},
       {"product_beside", 1, &out->product_beside},

@@ -41,6 +41,10 @@ static inline int64_t bd_memory_query_tiles(int64_t queries) {
 // biases: what cuDNN takes.
 bool bd_attention_suits_library(const bd_function *function, const bd_op *op);
 
+// Whether cuDNN does such an op of a program for GPUs: it is of a width that cuDNN takes, and the
+// workspace of a gradient is within a library segment. Else generated kernels do it.
+bool bd_attention_in_library(const bd_function *function, const bd_op *op);
+
 // Workspace of cuDNN's deterministic backward attention, in one run for `heads` key-value heads of
 // any samples: `group` query heads to each, `tq` queries, `tk` keys, heads `d` wide, all positive.
 // It keeps the gradients of the scores, in halves and in tiles of 64 x 128, and where query heads

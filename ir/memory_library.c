@@ -60,15 +60,23 @@ bool bd_attention_suits_library(const bd_function *function, const bd_op *op) {
   return true;
 }
 
+bool bd_attention_in_library(const bd_function *function, const bd_op *op) {
+  if (!bd_attention_suits_library(function, op)) return false;
+  bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
+  const int64_t *q = function->values[op->in[gradient]].type.dims;
+  const int64_t *k = function->values[op->in[gradient + 1]].type.dims;
+  if (q[3] % WIDTH_UNIT || q[3] > MOST_WIDTH) return false;
+  return !gradient || bd_memory_attention_bytes(1, q[2] / k[2], q[1], k[1], q[3]) > 0;
+}
+
 // What the function's longest attention wants of the segment; 0: nothing.
 static int64_t longest_bytes(const bd_function *function, bool one_head) {
   int64_t longest = 0;
   for (int i = 0; i < function->op_count; ++i) {
     const bd_op *op = &function->ops[i];
-    if (op->kind != BD_OP_ATTENTION_GRAD || !bd_attention_suits_library(function, op)) continue;
+    if (op->kind != BD_OP_ATTENTION_GRAD || !bd_attention_in_library(function, op)) continue;
     const int64_t *q = function->values[op->in[1]].type.dims;
     const int64_t *k = function->values[op->in[2]].type.dims;
-    if (q[3] % WIDTH_UNIT || q[3] > MOST_WIDTH) continue;
     int64_t group = q[2] / k[2];
     int64_t heads = one_head ? 1 : bd_memory_attention_heads(group, q[1], k[1], q[3]);
     int64_t bytes = bd_memory_attention_bytes(heads, group, q[1], k[1], q[3]);

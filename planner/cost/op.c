@@ -1,10 +1,14 @@
 // Arithmetic of one op on one rank.
 #include "ir/float8.h"
+#include "ir/memory.h"
 #include "planner/cost/cost.h"
 #include "planner/cost/kernel.h"
 #include <math.h>
 
 enum { FLOAT8_KERNELS = 10 }; // that scale and round the factors of a product in 8 bits
+// Of heads, the widest that generated attention takes to tensor cores: BD_TILE_TENSOR_WIDTH of
+// codegen/kernel/tile.h, which the planner may not include.
+enum { TENSOR_WIDTH = 128 };
 
 // An op on a rank: its loops are as long as the rank's part of them, padding included.
 typedef struct part {
@@ -75,6 +79,20 @@ static double flops_of(const part *p) {
   return bd_op_flops(p->function, p->op, p->map, &p->model->mesh, p->split, p->model->micro_batch);
 }
 
+// What attention in one kernel reaches on long sequences of wide heads: on GPUs that of the kernel
+// which the program has for it. The whole op decides, so that its parts are no faster.
+static double attention_rate(const part *p, bool forward) {
+  const bd_cluster *cluster = p->model->cluster;
+  const bd_work_rates *work = &cluster->work;
+  const bd_type *q = &p->function->values[p->op->in[forward ? 0 : 1]].type;
+  if (!cluster->gpu || bd_attention_in_library(p->function, p->op))
+    return rate_of(p) * bd_part_or(forward ? work->attention_forward : work->attention_backward, 1);
+  double generated = bd_dtype_bytes(q->dtype) == 2 && q->dims[3] <= TENSOR_WIDTH
+                         ? bd_part_or(work->attention_generated, BD_ATTENTION_GENERATED)
+                         : bd_part_or(work->attention_generated_f32, BD_ATTENTION_GENERATED_F32);
+  return cluster->flops.f32 * generated;
+}
+
 static double attention_seconds(const part *p) {
   const bd_work_rates *work = &p->model->cluster->work;
   bool forward = bd_op_is_attention(p->op->kind);
@@ -88,10 +106,9 @@ static double attention_seconds(const part *p) {
   attention.element_bytes = (double)bd_dtype_bytes(dtype);
   if (work->attention_materialized)
     return bd_cost_attention_materialized(p->model->cluster, rate_of(p), &attention);
-  double fraction = forward ? work->attention_forward : work->attention_backward;
   double ramp =
       (1 + work->attention_tokens / attention.keys) * (1 + work->attention_width / attention.width);
-  return flops_of(p) / (rate_of(p) * (fraction > 0 ? fraction : 1)) * ramp;
+  return flops_of(p) / attention_rate(p, forward) * ramp;
 }
 
 // Of loops that are not indexed by data: of those, a point touches one.

@@ -94,6 +94,27 @@ static void test_links(void **unused) {
   assert_true(slowest.bytes_per_second == both.groups[0].inter.bytes_per_second);
 }
 
+// What is said per node is shared by the node's devices, each of which starts as late as one alone.
+static void test_shared_links(void **unused) {
+  (void)unused;
+  static const char *const names[] = {"rtx-4090", "cpu"};
+  for (int i = 0; i < 2; i++) {
+    bd_cluster one = load(bd_intern_f(ctx, "%s:2x1", names[i]));
+    bd_cluster eight = load(bd_intern_f(ctx, "%s:2x8", names[i]));
+    assert_true(8 * eight.inter.bytes_per_second == one.inter.bytes_per_second);
+    assert_true(8 * eight.inter.half_rate_bytes == one.inter.half_rate_bytes);
+    assert_true(eight.inter.latency_seconds == one.inter.latency_seconds);
+    assert_true(eight.intra.bytes_per_second == one.intra.bytes_per_second);
+  }
+  assert_true(load("l40s:2x8").inter.bytes_per_second == load("l40s:2x1").inter.bytes_per_second);
+  bd_cluster both = load("rtx-4090:2x8+l40s:2x4+rtx-4090:2x2");
+  assert_true(4 * both.groups[0].inter.bytes_per_second == both.groups[2].inter.bytes_per_second);
+  assert_true(bd_cluster_link_between(&both, 0, 16, 8).bytes_per_second ==
+              both.groups[0].inter.bytes_per_second);
+  assert_true(bd_cluster_link_between(&both, 16, 24, 4).bytes_per_second ==
+              both.groups[2].inter.bytes_per_second);
+}
+
 static void expect_ring(const bd_cluster *c, int stride, int ranks, int levels, const int *counts) {
   bd_ring ring = bd_cluster_ring(c, stride, ranks);
   assert_int_equal(ring.ranks, ranks);
@@ -133,6 +154,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_kinds_and_caps, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_parts, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_links, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_shared_links, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_rings, open, drop_ctx),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
