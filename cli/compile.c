@@ -8,6 +8,8 @@
 #include "codegen/codegen.h"
 #include "ir/base/file.h"
 #include "ir/pass.h"
+#include "ir/routing.h"
+#include <math.h>
 #include <string.h>
 
 // What the passes are told of --print-after.
@@ -73,6 +75,19 @@ static bd_status check_tools(bd_ctx *ctx, const bd_compilation *job) {
   return bd_cuda_toolkit_find(ctx, &folder);
 }
 
+// All places are computed with, whether a token sits there or not.
+static void tell_spare_places(bd_ctx *ctx, const bd_module *graph) {
+  double spare = 0;
+  for (int f = 0; f < graph->function_count; f++)
+    spare = fmax(spare, bd_routing_spare(graph->functions[f]));
+  if (spare > 1)
+    bd_note(ctx, BD_NOWHERE,
+            "every expert has room for all tokens of a sample, and computes with %.3g times what "
+            "chooses it; \"expert_capacity\" in config.json, or 'braid import --expert-capacity', "
+            "gives it less, and what finds no place passes the expert by",
+            spare);
+}
+
 static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   bd_compilation job = {.arguments = arguments};
   bd_module *graph, *train;
@@ -94,6 +109,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   bool searched = !bd_argument(arguments, "--plan");
   if (searched || job.emit == BD_EMIT_PLAN || job.emit >= BD_EMIT_C)
     BD_TRY(bd_compile_describe_plan(ctx, &job, train, &plan));
+  if (searched) tell_spare_places(ctx, graph);
   if (job.emit == BD_EMIT_PLAN) {
     bd_text text = bd_text_init(ctx->arena);
     bd_plan_print(&plan, train, &text);

@@ -180,9 +180,24 @@ bd_status bd_routing_return(const bd_routing *r, const bd_routed *routed, const 
   return emit_route(r, "combined", 2, weight, routed->to, routed->from, out);
 }
 
+static bool brings_back(const bd_op *op) {
+  return op->kind == BD_OP_ROUTE && bd_op_int(op, "rows", 1) == 2 && bd_op_int(op, "inverse", 0);
+}
+
+double bd_routing_spare(const bd_function *function) {
+  for (int i = 0; i < function->op_count; i++) {
+    const bd_op *op = &function->ops[i];
+    if (!brings_back(op)) continue;
+    const int64_t *made = function->values[op->in[0]].type.dims;
+    const int64_t *to = function->values[op->in[1]].type.dims;
+    if (made[2] == to[1]) return (double)made[1] / (double)to[2];
+  }
+  return 0;
+}
+
 int bd_routing_count(const bd_function *function) {
   int count = 0;
   for (int i = 0; i < function->op_count; i++)
-    count += function->ops[i].kind == BD_OP_ROUTE && bd_op_int(&function->ops[i], "inverse", 0);
+    count += brings_back(&function->ops[i]);
   return count;
 }

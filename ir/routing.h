@@ -36,6 +36,10 @@ BD_NODISCARD bd_status bd_routing_place(const bd_routing *routing, const bd_rout
 BD_NODISCARD bd_status bd_routing_return(const bd_routing *routing, const bd_routed *routed,
                                          const bd_type *made_type, bd_id made, bd_id *out);
 
+// How many times the choices of a sample's tokens the experts of a function have places, where they
+// have room for all tokens each; else, or without experts, 0.
+double bd_routing_spare(const bd_function *function);
+
 // How many layers of experts a function has: of the routes by which tokens come back.
 int bd_routing_count(const bd_function *function);
 #endif
