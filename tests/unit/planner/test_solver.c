@@ -219,6 +219,28 @@ static void test_assertion(void **unused) {
   bd_ctx_destroy(ctx);
 }
 
+// A pipeline's program on which glp_intopt of GLPK 5.0 goes round in circles for ever: the primal
+// simplex method ends a node's program where the dual one loses its numbers.
+static void test_circles(void **unused) {
+  (void)unused;
+  bd_ctx *ctx = bd_ctx_create();
+  double cutoff;
+  bd_program p = read_program(ctx, "tests/data/programs/circles.txt", &cutoff);
+  for (int kind = 0; bd_solver_names[kind]; kind++) {
+    bd_solution out;
+    p.solver = (bd_solver_kind)kind;
+    if (!bd_solver_built_in(p.solver)) continue;
+    assert_int_equal(bd_solver_run(ctx, &p, 10, cutoff, &out), BD_OK);
+    assert_int_equal(out.outcome, BD_SOLVER_INFEASIBLE);
+    assert_true(out.bound >= cutoff);
+    // There is something a little above it.
+    assert_int_equal(bd_solver_run(ctx, &p, 10, cutoff * 1.005, &out), BD_OK);
+    assert_non_null(out.values);
+    assert_true(out.cost >= cutoff && out.bound <= out.cost);
+  }
+  bd_ctx_destroy(ctx);
+}
+
 static void test_not_built_in(void **unused) {
   (void)unused;
   bd_ctx *ctx = bd_ctx_create();
@@ -236,6 +258,7 @@ int main(void) {
       cmocka_unit_test(test_integral),     cmocka_unit_test(test_mixed),
       cmocka_unit_test(test_limited),      cmocka_unit_test(test_in_threads),
       cmocka_unit_test(test_not_built_in), cmocka_unit_test(test_assertion),
+      cmocka_unit_test(test_circles),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
