@@ -70,7 +70,7 @@ static void find_batch(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy 
                                  100 * bubble)});
 }
 
-// Gradients are summed along several axes at once, over links of all of them.
+// Gradients may be summed along several axes at once, over links of all of them.
 static bool has_several_links(const bd_plan *plan, const bd_time_part *part) {
   int axes = 0;
   for (int axis = 0; axis < plan->mesh.axes; axis++)
@@ -95,7 +95,7 @@ static void find_link(bd_ctx *ctx, const bd_plan *plan, bd_binding *list, int *c
     if ((part->axis < 0 && !part->between_stages) || share < WORTH_TELLING) continue;
     const char *where = part->axis < 0 ? bd_intern_z(ctx, "between stages")
                         : has_several_links(plan, part)
-                            ? bd_intern_f(ctx, "along axis %d and others", part->axis)
+                            ? bd_intern_z(ctx, "over replicas")
                             : bd_intern_f(ctx, "along axis %d", part->axis);
     add_binding(list, count,
                 (bd_binding){"link", -1, part->axis, share,

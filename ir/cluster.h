@@ -167,8 +167,8 @@ bd_link bd_cluster_link_between(const bd_cluster *cluster, int first, int second
 // How `ranks` devices, each `stride` after the one before, lie when the first is a multiple of
 // stride x ranks: on each level, `ranks` of what the level below joined, connected by `link`. Their
 // product is the number of ranks. From the inside: island, node, group, cluster; levels of one rank
-// are left out.
-enum { BD_MAX_LEVELS = 8 }; // of two rings, one around the other
+// are left out. Of rings that lie around one another, those of the inner one come first.
+enum { BD_MAX_LEVELS = 8 };
 typedef struct bd_ring {
   int ranks, levels;
   int node_levels; // of them, inside a node

@@ -150,7 +150,12 @@ double bd_op_bytes(const bd_function *function, const bd_op *op, const bd_index_
                    const bd_mesh *mesh, const int8_t split[BD_MAX_AXES], int64_t batch) {
   double points = loop_points(map, mesh, split, batch);
   double bytes = 0;
-  for (int i = 0; i < op->in_count; ++i) {
+  int read = op->in_count;
+  if (op->kind == BD_OP_ROUTE) { // the way back is the gradient's
+    points /= (double)map->loop[map->loops - 1].extent;
+    read = 2;
+  }
+  for (int i = 0; i < read; ++i) {
     const bd_type *type = &function->values[op->in[i]].type;
     bd_sharding sharding = bd_split_operand(map, mesh, split, i);
     double elements = (double)bd_local_elements(mesh, &sharding, type, batch);

@@ -5,6 +5,7 @@
 #include "ir/module.h"
 
 #define BD_MAX_LOOPS 12
+#define BD_MAX_NAMED_ROWS 64 // that `route` sums for a place
 
 typedef enum bd_loop_kind {
   BD_LOOP_PARALLEL, // splitting it splits every result that carries it

@@ -42,7 +42,7 @@ static const bd_dtype_rule dtype_rules[BD_OP_KIND_COUNT] = {
     [BD_OP_GATHER] = {.elements = ANY, .index_in = 1 << 1},
     [BD_OP_GATHER_DX] = {.index_in = 1 << 1, .statistic_out = 1 << 0},
     [BD_OP_SCATTER] = {.elements = ANY, .index_in = 1 << 1},
-    [BD_OP_ROUTE] = {.index_in = 1 << 1 | 1 << 2},
+    [BD_OP_ROUTE] = {.no_f64 = true, .index_in = 1 << 1 | 1 << 2},
     [BD_OP_SEARCH] = {.elements = BD_INTEGERS},
     [BD_OP_TOPK] = {.elements = NUMBERS, .index_out = 1 << 1},
     [BD_OP_LAYERNORM] = {.no_f64 = true, .statistic_out = 1 << 1 | 1 << 2},

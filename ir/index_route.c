@@ -1,27 +1,29 @@
 // Index rules of ops that take rows to places and back.
 #include "ir/index_rule.h"
 
-// Rows that an element of the result is summed of, unrolled in kernels.
-enum { MOST_NAMED = 64 };
-
 // Dimensions of rows: of x, and of what is made of it.
 typedef struct route {
   int rows, places, rest;
 } route;
 
-static bd_status check_ids(bd_inference *inference, int operand, int from, int count,
-                           const bd_type *like) {
-  const bd_type *ids = inference->in[operand];
-  if (ids->rank != count + 2)
+static const char *described(const bd_inference *inference, int operand) {
+  return bd_type_describe(inference->ctx, inference->in[operand]);
+}
+
+// Names of rows, or of places: a batch, as many dimensions as are named for, and a list for each.
+static bd_status check_names(bd_inference *inference, int operand, int count) {
+  const bd_type *names = inference->in[operand];
+  if (names->rank != count + 2)
     return bd_inference_fail(inference, "operand %d must have %d dimensions, not %s", operand + 1,
-                             count + 2, bd_type_describe(inference->ctx, ids));
+                             count + 2, described(inference, operand));
   BD_TRY(bd_inference_check_extent(inference, operand, 0, inference->in[0]->dims[0]));
-  for (int d = 0; d < count; ++d)
-    BD_TRY(bd_inference_check_extent(inference, operand, 1 + d, like->dims[from + d]));
-  int64_t most = ids->dims[count + 1];
-  if (most != BD_DIM_BATCH && most <= MOST_NAMED) return BD_OK;
-  return bd_inference_fail(inference, "operand %d names %s rows for one: at most %d", operand + 1,
-                           bd_extent_print(most).text, MOST_NAMED);
+  for (int d = 1; d <= count; ++d)
+    if (names->dims[d] == BD_DIM_BATCH)
+      return bd_inference_fail(inference, "the dimensions of rows and places are of fixed extents");
+  int64_t most = names->dims[count + 1];
+  if (most != BD_DIM_BATCH && (operand == 2 || most <= BD_MAX_NAMED_ROWS)) return BD_OK;
+  return bd_inference_fail(inference, "operand %d names %s rows for one place, at most %d",
+                           operand + 1, bd_extent_print(most).text, BD_MAX_NAMED_ROWS);
 }
 
 static bd_status measure(bd_inference *inference, route *out) {
@@ -30,15 +32,18 @@ static bd_status measure(bd_inference *inference, route *out) {
   out->rest = x->rank - 1 - out->rows;
   out->places = to->rank - 2;
   if (out->rest < 0 || out->places < 1)
-    return bd_inference_fail(
-        inference, "operand %d, %s, has too few dimensions", out->rest < 0 ? 1 : 2,
-        bd_type_describe(inference->ctx, inference->in[out->rest < 0 ? 0 : 1]));
-  if (1 + out->places + out->rest > BD_MAX_RANK || out->rows > 3 || out->places > 3)
-    return bd_inference_fail(inference, "rows have at most 3 dimensions, a result at most %d",
-                             BD_MAX_RANK);
+    return bd_inference_fail(inference, "operand %d, %s, has too few dimensions",
+                             out->rest < 0 ? 1 : 2, described(inference, out->rest < 0 ? 0 : 1));
+  if (out->rows > 3 || out->places > 3 || 1 + out->places + out->rest > BD_MAX_RANK ||
+      3 + out->rows + out->places + out->rest > BD_MAX_LOOPS)
+    return bd_inference_fail(inference,
+                             "rows and places have at most 3 dimensions, a result at most %d, and "
+                             "with what rows hold that is at most %d",
+                             BD_MAX_RANK, BD_MAX_LOOPS - 3);
+  BD_TRY(check_names(inference, 1, out->places));
+  BD_TRY(check_names(inference, 2, out->rows));
   for (int d = 1; d <= out->rows; ++d)
-    if (x->dims[d] == BD_DIM_BATCH)
-      return bd_inference_fail(inference, "the dimensions of rows are of fixed extents");
+    BD_TRY(bd_inference_check_extent(inference, 2, d, x->dims[d]));
   return BD_OK;
 }
 
@@ -50,8 +55,6 @@ bd_status bd_infer_route(bd_inference *inference) {
   bool inverse = bd_op_int(inference->op, "inverse", 0);
   route r;
   BD_TRY(measure(inference, &r));
-  BD_TRY(check_ids(inference, 2, 1, r.rows, x));
-  BD_TRY(check_ids(inference, 1, 1, r.places, to));
   bd_type *out = &inference->out[0];
   *out = (bd_type){.rank = 1 + r.places + r.rest, .dims = {x->dims[0]}};
   int loop = bd_inference_add_loop(inference, 'b', BD_LOOP_PARALLEL, x->dims[0]);
@@ -87,6 +90,9 @@ bd_status bd_infer_search(bd_inference *inference) {
   const bd_type *x = inference->in[0];
   bd_type *out = &inference->out[0];
   int dim = (int)bd_op_int(inference->op, "dim", 0), next = 0;
+  if (x->dtype != BD_I32 && x->dtype != BD_I64)
+    return bd_inference_fail(inference, "operand 1 must hold i32 or i64, not %s",
+                             bd_dtype_name(x->dtype));
   if (dim >= x->rank || x->dims[dim] == BD_DIM_BATCH)
     return bd_inference_fail(inference, "dim is %d, which is not a dimension of fixed extent of %s",
                              dim, bd_type_describe(inference->ctx, x));

@@ -41,6 +41,9 @@ static inline int64_t bd_memory_query_tiles(int64_t queries) {
 // biases: what cuDNN takes.
 bool bd_attention_suits_library(const bd_function *function, const bd_op *op);
 
+// Of heads in halves, the widest that generated attention takes to tensor cores.
+enum { BD_ATTENTION_TENSOR_WIDTH = 128 };
+
 // Whether cuDNN does such an op of a program for GPUs: it is of a width that cuDNN takes, and the
 // workspace of a gradient is within a library segment. Else generated kernels do it.
 bool bd_attention_in_library(const bd_function *function, const bd_op *op);

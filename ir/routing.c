@@ -153,8 +153,12 @@ static bd_status find_sitters(const bd_routing *r, bd_id arrived, bd_id *out_ite
 }
 
 bd_status bd_routing_emit(const bd_routing *r, bd_id chosen, bd_id weights, bd_routed *out) {
-  int64_t count = r->choices * r->sequence;
+  int64_t count = r->choices * r->sequence, places;
   bd_id choice, arrived, place, item;
+  if (__builtin_mul_overflow(r->experts, r->capacity, &places) || places > INT32_MAX)
+    return bd_fail(r->ctx, BD_UNSUPPORTED, BD_NOWHERE,
+                   "%lld experts with %lld places each are more places than an i32 numbers",
+                   (long long)r->experts, (long long)r->capacity);
   BD_TRY(mark_choices(r, chosen, &choice, &out->mark));
   BD_TRY(count_arrivals(r, out->mark, &arrived));
   BD_TRY(find_places(r, choice, out->mark, arrived, &place));

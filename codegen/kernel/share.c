@@ -1,5 +1,6 @@
 // Kernels of one body, as layers of one shape have them, become machine code once.
 #include "codegen/kernel/gen.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,10 +19,15 @@ static const char *step_over(const char *at) {
 }
 
 // The body of the next function defined in a module's text, from `at` on.
-static body next_body(const char *at) {
+static body next_body(const char *at, LLVMValueRef function) {
   const char *define = strstr(at, "\ndefine ");
-  body found = {.hash = 14695981039346656037u}; // FNV-1a
-  found.text = strchr(strstr(define, "@bdk_"), '(');
+  size_t length;
+  const char *name = LLVMGetValueName2(function, &length);
+  body found = {.hash = 14695981039346656037u, .function = function}; // FNV-1a
+  assert(define);
+  found.text = strchr(define, '@') + 1;
+  assert(strncmp(found.text, name, length) == 0);
+  found.text += length;
   found.end = strstr(found.text, "\n}\n");
   for (at = found.text; at < found.end; at = step_over(at))
     found.hash = (found.hash ^ (unsigned char)*at) * 1099511628211u;
@@ -62,10 +68,10 @@ void bd_gen_share_bodies(bd_ctx *ctx, bd_kernel_set *set) {
   count = 0;
   for (LLVMValueRef f = LLVMGetFirstFunction(set->module); f; f = LLVMGetNextFunction(f))
     if (!LLVMIsDeclaration(f)) {
-      bodies[count] = next_body(at);
+      bodies[count] = next_body(at, f);
       at = bodies[count].end;
       bodies[count].order = count;
-      bodies[count++].function = f;
+      count++;
     }
   qsort(bodies, (size_t)count, sizeof *bodies, body_order);
   for (int i = 1; i < count; i++)

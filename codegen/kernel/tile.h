@@ -12,12 +12,13 @@
 #ifndef BD_CODEGEN_KERNEL_TILE_H
 #define BD_CODEGEN_KERNEL_TILE_H
 #include "codegen/kernel/panel.h"
+#include "ir/memory.h"
 
 enum {
   BD_TILE_MOST_ROWS = 4, // of a thread
   BD_TILE_MOST_COLUMNS = 16,
   BD_TILE_MAX_WIDTH = 256,
-  BD_TILE_TENSOR_WIDTH = 128, // of the widest heads on tensor cores; a few registers spill
+  BD_TILE_TENSOR_WIDTH = BD_ATTENTION_TENSOR_WIDTH, // a few registers spill
   BD_TILE_TENSOR_THREADS = 128,
   BD_TILE_MAX_PARTS = 16,
 };

@@ -1,4 +1,5 @@
 #include "frontend/hf/hf.h"
+#include "ir/index.h"
 #include <assert.h>
 #include <string.h>
 
@@ -216,7 +217,7 @@ static bd_status read_mixtral(bd_ctx *ctx, const bd_json *json, bd_llama_config 
   double noise = 0;
   BD_TRY(bd_hf_extent(ctx, json, "sliding_window", &c->window));
   BD_TRY(bd_json_int(ctx, json, "num_local_experts", false, 1, BD_MAX_STACK, &c->experts));
-  BD_TRY(bd_json_int(ctx, json, "num_experts_per_tok", false, 1, BD_MAX_STACK, &c->choices));
+  BD_TRY(bd_json_int(ctx, json, "num_experts_per_tok", false, 1, BD_MAX_NAMED_ROWS, &c->choices));
   BD_TRY(bd_hf_extent(ctx, json, "expert_capacity", &c->capacity));
   BD_TRY(bd_json_bool(ctx, json, "output_router_logits", false, &balanced));
   BD_TRY(bd_json_real(ctx, json, "router_aux_loss_coef", false, 0, 1e6, &c->balance));

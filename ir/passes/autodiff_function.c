@@ -4,6 +4,7 @@
 #include "ir/free_names.h"
 #include "ir/passes/autodiff.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { FREE_GROUP = -1 }; // belongs to no forward loop nest
@@ -12,7 +13,7 @@ typedef struct differ {
   bd_ctx *ctx;
   const bd_function *forward;
   bd_function *draft;
-  bd_id *held;         // per forward value: the draft's parameter
+  bd_id *held;         // per forward value: the draft's parameter, of the same number
   bd_id *gradient;     // per forward value: the sum of what has reached it, or BD_NO_ID
   bool *active;        // per forward value
   bd_id *arriving;     // per forward result: the draft's parameter, or BD_NO_ID
@@ -88,6 +89,7 @@ static void start_draft(differ *d, const bool *need, const bool *result_has) {
   for (int v = 0; v < forward->value_count; v++) {
     const bd_value *value = &forward->values[v];
     d->held[v] = bd_function_add_param(d->ctx, d->draft, value->name, value->type);
+    assert(d->held[v] == v);
     d->gradient[v] = BD_NO_ID;
   }
   for (int i = 0; i < forward->result_count; i++) {
@@ -191,7 +193,7 @@ static const char **name_gradients(differ *d) {
 
 // What is repeated is made where it is first read, and shares the forward op's loops.
 static bd_id repeat(differ *d, bd_id value, bd_function *to, bd_id *moved) {
-  bd_id *made = &moved[d->held[value]];
+  bd_id *made = &moved[value];
   const bd_op *op = repeats(d->forward, value);
   if (!op || *made != BD_NO_ID) return *made;
   bd_id in = repeat(d, op->in[0], to, moved);

@@ -29,6 +29,8 @@ static void lay_around(bd_ring *ring, const bd_ring *outer) {
   ring->ranks *= outer->ranks;
 }
 
+_Static_assert(BD_MAX_AXES <= 4, "axes with others between them make at most two rings");
+
 // Of all ranks along some axes. Neighbouring axes are like one.
 static bd_ring ring_of(const bd_cost_model *model, unsigned axes) {
   const bd_mesh *mesh = &model->mesh;

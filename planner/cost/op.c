@@ -6,9 +6,6 @@
 #include <math.h>
 
 enum { FLOAT8_KERNELS = 10 }; // that scale and round the factors of a product in 8 bits
-// Of heads, the widest that generated attention takes to tensor cores: BD_TILE_TENSOR_WIDTH of
-// codegen/kernel/tile.h, which the planner may not include.
-enum { TENSOR_WIDTH = 128 };
 
 // An op on a rank: its loops are as long as the rank's part of them, padding included.
 typedef struct part {
@@ -87,7 +84,7 @@ static double attention_rate(const part *p, bool forward) {
   const bd_type *q = &p->function->values[p->op->in[forward ? 0 : 1]].type;
   if (!cluster->gpu || bd_attention_in_library(p->function, p->op))
     return rate_of(p) * bd_part_or(forward ? work->attention_forward : work->attention_backward, 1);
-  double generated = bd_dtype_bytes(q->dtype) == 2 && q->dims[3] <= TENSOR_WIDTH
+  double generated = bd_dtype_bytes(q->dtype) == 2 && q->dims[3] <= BD_ATTENTION_TENSOR_WIDTH
                          ? bd_part_or(work->attention_generated, BD_ATTENTION_GENERATED)
                          : bd_part_or(work->attention_generated_f32, BD_ATTENTION_GENERATED_F32);
   return cluster->flops.f32 * generated;

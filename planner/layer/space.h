@@ -77,7 +77,7 @@ typedef struct bd_layer_space {
   int *backward_reads;     // per forward value: reads by backward ops
   bd_id *restores;         // per backward value: the forward value that it is, or BD_NO_ID
   int *type_of;            // per forward value: the first value of the same type
-  bool *has_backward;      // per forward op: backward has ops of its group
+  bool *has_backward;      // per forward op: backward has ops of its group, maybe but itself
   bool *flows;             // per forward value: a gradient reaches it
   bd_layer_sums *sums;     // per forward value
   bool *is_sum;            // per backward op: it is among them

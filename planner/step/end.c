@@ -136,7 +136,8 @@ static void update(syncing *s, const bd_value *value, bd_dtype gradient, const u
       s->model->cluster,
       elements * (double)bd_memory_update_bytes(s->optimizer, s->masters, dtype, gradient));
   reduce_factors(s, value, way);
-  double gather = in_bucket(s->model, bd_cost_exchange_over, way->gathered, bytes);
+  double gather = way->split ? in_bucket(s->model, bd_cost_exchange_over, way->gathered, bytes)
+                             : bd_cost_exchange_over(s->model, way->gathered, bytes);
   s->seconds.update += gather;
   tell(s, way->gathered, gather);
 }

@@ -32,12 +32,14 @@ match($0, /bd_rt_launch\(rt, [0-9]+/) {
   sub(/\}, [^}]*$/, "", row)
   sub(/.*[ {]/, "", row)
   if (row in whole) row = whole[row]
+  if (row !~ /^[0-9]+$/) { print what ": no row in " $0; failed = 1 }
   for (i = 0; i < parts; i++) {
     name[first + i] = words
     short[first + i] = row + 0 < 16 || row % 8
   }
 }
 END {
+  if (!length(widest)) { print what ": no kernels"; failed = 1 }
   for (kernel in widest) {
     if (widest[kernel] >= 16 || short[kernel]) continue
     allowed = 0

@@ -19,3 +19,4 @@ inside {
   next
 }
 { print }
+END { if (!length(seen)) exit 1 }

@@ -162,7 +162,7 @@ static bd_status emit_routing_op(void *user, const char *name, bd_op_kind kind, 
 static bool is_routable(const bd_edit *e, const bd_experts *x, const term *t) {
   const bd_type *type = type_of(e, t->chosen);
   return x->x != BD_NO_ID && type->dims[0] == BD_DIM_BATCH && type_of(e, x->x)->rank <= 5 &&
-         type_of(e, x->x)->dims[1] == type->dims[1];
+         type_of(e, x->x)->dims[1] == type->dims[1] && type->dims[2] <= BD_MAX_NAMED_ROWS;
 }
 
 // What the experts give for all tokens, [batch, token, features..].

@@ -231,8 +231,9 @@ static void test_topk(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_element_types), TEST(test_constants), TEST(test_steps),   TEST(test_concat),
-      TEST(test_reductions),    TEST(test_lookups), TEST(test_routes), TEST(test_search), TEST(test_windows), TEST(test_topk),
+      TEST(test_element_types), TEST(test_constants), TEST(test_steps),  TEST(test_concat),
+      TEST(test_reductions),    TEST(test_lookups),   TEST(test_routes), TEST(test_search),
+      TEST(test_windows),       TEST(test_topk),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

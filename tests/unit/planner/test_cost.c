@@ -74,8 +74,6 @@ static void test_collectives(void **unused) {
   }
 }
 
-// A ring within a node is no slower than one of as many ranks over nodes; many ranks of a node
-// together reach another node faster than one of each.
 // Along all axes of a mesh a collective takes as long as along a mesh of one axis; along axes with
 // others between them no less than along the farther one and no more than one after the other.
 static void test_several_axes(void **unused) {
@@ -129,6 +127,8 @@ static void test_buckets(void **unused) {
   }
 }
 
+// A ring within a node is no slower than one of as many ranks over nodes; many ranks of a node
+// together reach another node faster than one of each.
 static void test_where_rings_lie(void **unused) {
   (void)unused;
   for (int s = 0; s < SPECS; s++) {
