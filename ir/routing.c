@@ -76,11 +76,11 @@ static bd_status emit_route(const bd_routing *r, const char *name, int rows, bd_
 // [batch, choice, token, expert].
 static bd_status mark_choices(const bd_routing *r, bd_id chosen, bd_id *out_choice,
                               bd_id *out_mark) {
-  bd_type type = typed(BD_I64, 4, r->choices, r->sequence, r->experts);
+  bd_type type = typed(BD_I32, 4, r->choices, r->sequence, r->experts);
   bd_id each, expert;
-  BD_TRY(emit_rule(r, "by_choice", BD_OP_PERMUTE, "abc->acb", chosen, &chosen));
-  BD_TRY(emit_cast(r, "choice", BD_I32, chosen, out_choice));
-  BD_TRY(emit_repeat(r, "choices", "abc->abcd", &type, chosen, &each));
+  BD_TRY(emit_cast(r, "choice", BD_I32, chosen, &chosen));
+  BD_TRY(emit_rule(r, "by_choice", BD_OP_PERMUTE, "abc->acb", chosen, out_choice));
+  BD_TRY(emit_repeat(r, "choices", "abc->abcd", &type, *out_choice, &each));
   BD_TRY(emit_positions(r, "expert", &type, &expert));
   BD_TRY(emit_two(r, "is_chosen", BD_OP_EQ, each, expert, out_mark));
   return emit_cast(r, "mark", BD_I32, *out_mark, out_mark);

@@ -43,6 +43,8 @@ static const known_attr known[] = {
     {"dilations", BD_ATTR_REALS, 0, 0},
     {"pads", BD_ATTR_REALS, 0, 0},
     {"k", BD_ATTR_INT, 1, LARGEST},
+    {"rows", BD_ATTR_INT, 1, BD_MAX_RANK - 1},
+    {"places", BD_ATTR_INT, 1, LARGEST},
     {"largest", BD_ATTR_INT, 0, 1},
     {"groups", BD_ATTR_INT, 1, 1 << 20},
 };
