@@ -5,6 +5,7 @@
 
 #define FULL 0.95          // of the cap: memory binds
 #define WORTH_TELLING 0.05 // of the step, and of a gap
+#define MOST_BESIDE 0.25   // of all flops, what is no product and what fills up uneven parts
 #define BOUND_TOLERANCE 1e-9
 
 static void add_binding(bd_binding *list, int *count, bd_binding binding) {
@@ -116,6 +117,25 @@ static void find_compute(bd_ctx *ctx, const bd_plan *plan, bd_binding *list, int
                                100 * share)});
 }
 
+// Where no cut leaves each rank its share, ranks compute alike.
+static void find_copies(bd_ctx *ctx, const bd_plan *plan, bd_binding *list, int *count) {
+  double all = 0;
+  for (int s = 0; plan->details && s < plan->stages; s++) {
+    const bd_stage_details *stage = &plan->details->stages[s];
+    all += (stage->flops - stage->recompute_flops) * bd_mesh_devices(bd_plan_mesh(plan, s)) *
+           (double)bd_plan_micro_batches(plan);
+  }
+  double share = all > 0 ? 1 - plan->details->model_flops / all : 0;
+  if (share < MOST_BESIDE) return;
+  add_binding(
+      list, count,
+      (bd_binding){"copies", -1, -1, share,
+                   bd_intern_f(ctx,
+                               "copies: %.0f %% of all flops are done by several ranks alike, "
+                               "or are no product of the model; --ops tells what is not cut",
+                               100 * share)});
+}
+
 int bd_explain_bindings(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy *strategies,
                         bd_binding out[BD_MAX_BINDINGS]) {
   int count = 0;
@@ -123,6 +143,7 @@ int bd_explain_bindings(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy
   find_memory(ctx, plan, out, &count);
   find_slowest(ctx, plan, out, &count);
   find_batch(ctx, plan, strategies, out, &count);
+  find_copies(ctx, plan, out, &count);
   find_link(ctx, plan, out, &count);
   find_compute(ctx, plan, out, &count);
   return count;
