@@ -198,7 +198,9 @@ static bd_id repeat(differ *d, bd_id value, bd_function *to, bd_id *moved) {
   if (!op || *made != BD_NO_ID) return *made;
   bd_id in = repeat(d, op->in[0], to, moved);
   const bd_value *like = &d->forward->values[value];
-  *made = bd_function_add_value(d->ctx, to, bd_free_names_take(&d->names, like->name), like->type);
+  bool numbered = strchr("0123456789", *like->name) != NULL; // there, not here
+  const char *name = numbered ? NULL : bd_free_names_take(&d->names, like->name);
+  *made = bd_function_add_value(d->ctx, to, name, like->type);
   bd_op *copy = bd_function_add_op(d->ctx, to, BD_OP_BROADCAST, 1, &in, 1, made, op->loc);
   copy->attr_count = op->attr_count;
   copy->attrs = op->attrs;
