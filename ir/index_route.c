@@ -95,7 +95,7 @@ bd_status bd_infer_search(bd_inference *inference) {
                              bd_dtype_name(x->dtype));
   if (dim >= x->rank || x->dims[dim] == BD_DIM_BATCH)
     return bd_inference_fail(inference, "dim is %d, which is not a dimension of fixed extent of %s",
-                             dim, bd_type_describe(inference->ctx, x));
+                             dim, described(inference, 0));
   *out = (bd_type){.rank = x->rank};
   for (int d = 0; d < x->rank; ++d) {
     int loop = bd_inference_add_loop(inference, (char)('A' + d),

@@ -146,10 +146,8 @@ static bd_status find_sitters(const bd_routing *r, bd_id arrived, bd_id *out_ite
   BD_TRY(emit_two(r, "is_taken", BD_OP_LT, item, count, &there));
   BD_TRY(emit_two(r, "sitter", BD_OP_MOD, item, sequence, out_token));
   BD_TRY(emit_select(r, "sitter_or_none", there, *out_token, none, out_token));
-  bd_type one = bd_type_make(BD_I32, 4, (int64_t[]){BD_DIM_BATCH, r->experts, r->capacity, 1});
-  bd_attr dims = bd_attr_ints(r->ctx, "dims", 4, one.dims);
-  BD_TRY(r->emit(r->user, "from", BD_OP_RESHAPE, 1, out_token, 1, &dims, out_token));
-  return r->emit(r->user, "from_item", BD_OP_RESHAPE, 1, &item, 1, &dims, out_item);
+  BD_TRY(emit_shaped(r, "from", 4, r->experts, r->capacity, 1, *out_token, out_token));
+  return emit_shaped(r, "from_item", 4, r->experts, r->capacity, 1, item, out_item);
 }
 
 bd_status bd_routing_emit(const bd_routing *r, bd_id chosen, bd_id weights, bd_routed *out) {

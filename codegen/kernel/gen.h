@@ -280,6 +280,9 @@ LLVMValueRef bd_gen_choose_word(bd_gen *g, LLVMValueRef words[4], LLVMValueRef n
 // Whether the uniform of ir/interpret.h that a word gives is less than p, i1.
 LLVMValueRef bd_gen_drops(bd_gen *g, LLVMValueRef word, double p);
 
+// Whether one of `count` ops of the kernel's function, from `first` on, is of a kind.
+bool bd_gen_has_kind(const bd_gen *g, int first, int count, bd_op_kind kind);
+
 // One emitter per family; each emits the body of g->function.
 typedef bd_status (*bd_gen_emitter)(bd_gen *g);
 bd_status bd_gen_pointwise(bd_gen *g);

@@ -101,10 +101,14 @@ static bd_access access_of(bd_gen *g, bd_id id, int rank) {
   return bd_gen_access(g, id, loops);
 }
 
-static bool has_kind(const bd_gen *g, const bd_gen_run *r, bd_op_kind kind) {
-  for (int i = 0; i < r->op_count; i++)
-    if (g->kernel->function->ops[r->first_op + i].kind == kind) return true;
+bool bd_gen_has_kind(const bd_gen *g, int first, int count, bd_op_kind kind) {
+  for (int i = 0; i < count; i++)
+    if (g->kernel->function->ops[first + i].kind == kind) return true;
   return false;
+}
+
+static bool has_kind(const bd_gen *g, const bd_gen_run *r, bd_op_kind kind) {
+  return bd_gen_has_kind(g, r->first_op, r->op_count, kind);
 }
 
 bool bd_gen_run_has_dropout(const bd_gen *g, const bd_gen_run *r) {

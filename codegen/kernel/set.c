@@ -166,10 +166,7 @@ static void note_launch(bd_gen *g, bd_kernel_launch launch) {
 }
 
 static bool divides(const bd_gen *g) {
-  const bd_kernel *k = g->kernel;
-  for (int i = 0; i < k->op_count; i++)
-    if (k->function->ops[k->first_op + i].kind == BD_OP_DIV) return true;
-  return false;
+  return bd_gen_has_kind(g, g->kernel->first_op, g->kernel->op_count, BD_OP_DIV);
 }
 
 // Blocks that a multiprocessor is to have room for, or 0. Left to itself ptxas takes few registers
