@@ -142,15 +142,23 @@ static double float8_seconds(const part *p, const bd_product *product) {
          FLOAT8_KERNELS * cluster->kernel_seconds;
 }
 
-static bool is_grained(double extent) {
-  return fmod(extent, BD_FLOAT8_GRAIN) == 0;
+static bd_type local_operand(const part *p, int operand) {
+  bd_type type = p->function->values[p->op->in[operand]].type;
+  for (int d = 0; d < type.rank; d++)
+    type.dims[d] = (int64_t)extent(p, p->map->in[operand][d]);
+  return type;
+}
+
+// Whether GPUs compute the rank's part of it in 8 bits.
+static bool is_float8(const part *p) {
+  if (!p->model->cluster->gpu || !bd_op_find_attr(p->op, "fp8")) return false;
+  bd_type a = local_operand(p, 0), b = local_operand(p, 1);
+  return bd_float8_fits(bd_op_string(p->op, "rule"), &a, &b);
 }
 
 static double product_seconds(const part *p) {
   bd_product product = p->op->kind == BD_OP_CONTRACT ? contract_product(p) : conv_product(p);
-  if (p->model->cluster->gpu && bd_op_find_attr(p->op, "fp8") && is_grained(product.rows) &&
-      is_grained(product.columns) && is_grained(product.terms))
-    return float8_seconds(p, &product);
+  if (is_float8(p)) return float8_seconds(p, &product);
   return bd_cost_product(p->model->cluster, rate_of(p), &product);
 }
 
