@@ -138,7 +138,7 @@ static const bd_option options[] = {
     {"--samples", NULL, "train a model of token streams on samples with targets of their own"},
     {"--target", "cpu|cuda", "what the program runs on (default: what the cluster has)"},
     {"--precision", "fp32|bf16|fp16|fp8",
-     "of weights and activations; fp8: bf16 with products in 8 bits (default fp32)"},
+     "of weights and activations; fp8: bf16, products in 8 bits where that pays (default fp32)"},
     {"--masters", "f32|none",
      "of weights in bf16; none: updates are rounded stochastically (default f32)"},
     {"--gradients", "f32|bf16",

@@ -12,4 +12,6 @@ typedef void (*layer_visit)(bd_ctx *ctx, const bd_layer_request *request);
 // products are done in parts, and small ones pay, as nothing takes time to start.
 void layer_visit_model(const char *model, const char *preset, int recompute, bool in_parts,
                        layer_visit visit);
+// The same in parts and in fp8, on devices where 8 bits pay for some of the products.
+void layer_visit_fp8(const char *model, const char *preset, int recompute, layer_visit visit);
 #endif
