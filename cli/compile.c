@@ -8,6 +8,7 @@
 #include "codegen/codegen.h"
 #include "ir/base/file.h"
 #include "ir/pass.h"
+#include "ir/plan_details.h"
 #include "ir/routing.h"
 #include <math.h>
 #include <string.h>
@@ -88,6 +89,15 @@ static void tell_spare_places(bd_ctx *ctx, const bd_module *graph) {
             spare);
 }
 
+// Then fp8 is bf16.
+static void tell_no_float8(bd_ctx *ctx, const bd_plan *plan) {
+  const bd_plan_details *details = plan->details;
+  if (details && details->marked_products && !details->float8_products)
+    bd_note(ctx, BD_NOWHERE,
+            "no product of this model takes less in 8 bits on these devices, so all of them are "
+            "computed in bf16");
+}
+
 static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   bd_compilation job = {.arguments = arguments};
   bd_module *graph, *train;
@@ -110,6 +120,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   if (searched || job.emit == BD_EMIT_PLAN || job.emit >= BD_EMIT_C)
     BD_TRY(bd_compile_describe_plan(ctx, &job, train, &plan));
   if (searched) tell_spare_places(ctx, graph);
+  if (searched) tell_no_float8(ctx, &plan);
   if (job.emit == BD_EMIT_PLAN) {
     bd_text text = bd_text_init(ctx->arena);
     bd_plan_print(&plan, train, &text);
@@ -127,7 +138,7 @@ static const bd_option options[] = {
     {"--samples", NULL, "train a model of token streams on samples with targets of their own"},
     {"--target", "cpu|cuda", "what the program runs on (default: what the cluster has)"},
     {"--precision", "fp32|bf16|fp16|fp8",
-     "of weights and activations; fp8: bf16 with products in 8 bits (default fp32)"},
+     "of weights and activations; fp8: bf16, products in 8 bits where that pays (default fp32)"},
     {"--masters", "f32|none",
      "of weights in bf16; none: updates are rounded stochastically (default f32)"},
     {"--gradients", "f32|bf16",

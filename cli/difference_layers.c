@@ -11,7 +11,7 @@ static int64_t layers_of(const bd_plan *plan) {
 }
 
 // How one op of a layer runs, in words: what each mesh axis cuts, what becomes of its result, and
-// in how many parts its products are done.
+// in how many parts its products are done, and which stay in bf16.
 static const char *op_words(bd_ctx *ctx, const bd_plan *plan, const bd_told_op *op) {
   const char *words = "";
   for (int axis = 0; axis < plan->mesh.axes; axis++) {
@@ -27,6 +27,7 @@ static const char *op_words(bd_ctx *ctx, const bd_plan *plan, const bd_told_op *
     if (op->parts[pass] > 1)
       words = bd_intern_f(ctx, "%s,%s in %d parts", words,
                           pass == BD_PARTS_BACKWARD ? " backward" : "", op->parts[pass]);
+  if (*op->bf16) words = bd_intern_f(ctx, "%s, %s in bf16", words, op->bf16);
   return words;
 }
 

@@ -38,6 +38,9 @@ static void add_rates(const bd_plan *plan, bd_text *text) {
   bd_text_addf(text, "  \"weights\": {\"count\": %d, \"gradient_parts\": %d, \"gathered\": %d},\n",
                details ? details->weights : 0, details ? details->gradient_parts : 0,
                details ? details->gathered : 0);
+  if (details && details->marked_products)
+    bd_text_addf(text, "  \"products\": {\"count\": %d, \"marked\": %d, \"float8\": %d},\n",
+                 details->products, details->marked_products, details->float8_products);
 }
 
 static void add_recompute(const bd_plan *plan, bd_text *text) {

@@ -17,6 +17,20 @@ static void add_states(const bd_plan *plan, bd_text *text) {
   bd_text_add(text, split ? " (ZeRO 1)\n" : "states on every replica (ZeRO 0)\n");
 }
 
+// Of plans in f8.
+static void add_products(const bd_plan_details *details, bd_text *text) {
+  if (!details || !details->marked_products) return;
+  int declined = details->marked_products - details->float8_products;
+  int others = details->products - details->marked_products;
+  bd_text_addf(text, "products    %d of a micro-batch, %d in 8 bits", details->products,
+               details->float8_products);
+  if (declined)
+    bd_text_addf(text, "; %d in bf16, where rounding the factors would cost more than 8 bits save",
+                 declined);
+  if (others) bd_text_addf(text, "; %d in bf16 in any case", others);
+  bd_text_add(text, "\n");
+}
+
 static void add_head(const bd_plan *plan, const bd_told_strategy *strategies, bd_text *text) {
   bd_text_add(text, "model       ");
   bd_explain_add_name(text, plan->model);
@@ -33,6 +47,7 @@ static void add_head(const bd_plan *plan, const bd_told_strategy *strategies, bd
     bd_text_addf(text, "%s%d", axis ? "x" : "", plan->mesh.size[axis]);
   bd_text_addf(text, "%s, %d thread%s each\n", plan->mesh.axes ? "" : "1", plan->threads_per_rank,
                bd_plural(plan->threads_per_rank, "s"));
+  add_products(plan->details, text);
   add_degrees(plan, strategies, text);
   bd_explain_mesh(plan, strategies, text);
   int micro_batches = bd_plan_micro_batches(plan);

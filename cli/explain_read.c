@@ -28,6 +28,18 @@ static bd_status read_cuts(bd_ctx *ctx, const bd_plan *plan, const bd_json *item
   return BD_OK;
 }
 
+static bd_status read_bf16(bd_ctx *ctx, const bd_json *item, bd_told_op *row) {
+  const bd_json *list = NULL;
+  BD_TRY(bd_json_array(ctx, item, "bf16", false, &list));
+  row->bf16 = "";
+  for (size_t i = 0; list && i < list->count; i++) {
+    if (list->items[i].kind != BD_JSON_STRING)
+      return bd_fail(ctx, BD_INVALID, list->items[i].loc, "'bf16' lists products of the op");
+    row->bf16 = bd_intern_f(ctx, "%s%s%s", row->bf16, i ? " " : "", list->items[i].string);
+  }
+  return BD_OK;
+}
+
 static bd_status read_ops(bd_ctx *ctx, const bd_plan *plan, const bd_json *strategy,
                           bd_told_strategy *out) {
   const bd_json *ops;
@@ -48,6 +60,7 @@ static bd_status read_ops(bd_ctx *ctx, const bd_plan *plan, const bd_json *strat
       BD_TRY(bd_json_int(ctx, item, bd_parts_key(pass), false, 1, BD_MAX_PARTS, &parts));
       row->parts[pass] = (int)parts;
     }
+    BD_TRY(read_bf16(ctx, item, row));
   }
   return BD_OK;
 }

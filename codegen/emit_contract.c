@@ -88,6 +88,20 @@ static void add_accumulate(const writer *w, bool accumulates) {
   if (accumulates) bd_text_add(text, ", .accumulate = 1");
 }
 
+// Whether the product before had the same factor: only innermost loops have gone on since, of
+// letters that it lacks.
+static void add_kept(const writer *w, int tensor) {
+  bd_text *text = w->body->text;
+  bool any = false;
+  for (int i = w->contract.outer_count - 1; i >= 0; --i) {
+    const bd_contract_letter *letter = &w->contract.letter[w->contract.outer[i]];
+    if (letter->in[tensor]) break;
+    bd_text_addf(text, "%s%c > 0", any ? " || " : "", letter->letter);
+    any = true;
+  }
+  if (!any) bd_text_add(text, "0");
+}
+
 static void add_float8(const writer *w) {
   static const char *const names[BD_FLOAT8_COUNT] = {
       [BD_E4M3] = "BD_RT_E4M3", [BD_E5M2] = "BD_RT_E5M2"};
@@ -96,9 +110,15 @@ static void add_float8(const writer *w) {
   if (!formats || !bd_float8_parse(formats, format)) return;
   bd_text_addf(w->body->text, ",\n      .f8 = {%s, %s}", names[format[w->contract.swapped]],
                names[format[!w->contract.swapped]]);
-  if (bd_op_find_attr(w->op, "scratch"))
-    bd_text_addf(w->body->text, ", .f8_room = work + %lld",
-                 (long long)bd_op_int(w->op, "scratch", 0));
+  if (!bd_op_find_attr(w->op, "scratch")) return;
+  bd_text_addf(w->body->text, ", .f8_room = work + %lld",
+               (long long)bd_op_int(w->op, "scratch", 0));
+  if (w->contract.outer_count == 0) return;
+  bd_text_add(w->body->text, ", .f8_kept = {");
+  add_kept(w, w->contract.swapped);
+  bd_text_add(w->body->text, ", ");
+  add_kept(w, !w->contract.swapped);
+  bd_text_add(w->body->text, "}");
 }
 
 static void add_strides(const writer *w) {

@@ -149,6 +149,14 @@ BD_NODISCARD static bd_status check_weight_types(const bd_emitter *e) {
   return BD_OK;
 }
 
+// Whether any product is in 8 bits.
+static bool has_float8(const bd_module *module) {
+  for (int i = 0; i < module->function_count; ++i)
+    for (int k = 0; k < module->functions[i]->op_count; ++k)
+      if (bd_op_find_attr(&module->functions[i]->ops[k], "fp8")) return true;
+  return false;
+}
+
 bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text *text) {
   const writer w = {emitter, layouts, text};
   const bd_module *module = emitter->module;
@@ -200,7 +208,7 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
                  "    .kernel_count = %d, .kernels = kernels, .device_code = braid_device_code,\n"
                  "    .architectures = braid_architectures,\n",
                  emitter->kernel_count);
-  if (module->cuda && plan->precision == BD_F8) bd_text_add(text, "    .has_f8_products = 1,\n");
+  if (module->cuda && has_float8(module)) bd_text_add(text, "    .has_f8_products = 1,\n");
   bd_text_add(text, "};\n\nint main(int argc, char **argv) {\n");
   if (module->cuda)
     bd_text_add(text, "  program.device_code_bytes = braid_device_code_end - braid_device_code;\n");

@@ -57,6 +57,11 @@ static void set_parts(const applying *a, bd_op *op, int of, int pass) {
     bd_op_set_attr(a->ctx, op, bd_attr_int(a->ctx, BD_PARTS_ATTR, parts));
 }
 
+// Products that the strategy leaves in bf16.
+static void set_bf16(const applying *a, bd_op *op, int of, bd_product_of product) {
+  if (a->strategy->bf16 && a->strategy->bf16[of] >> product & 1) bd_op_drop_attr(a->ctx, op, "fp8");
+}
+
 bool bd_is_weight_gradient(const bd_function *forward, const bd_function *backward, bd_id value) {
   for (int i = 0; i < backward->result_count; ++i)
     if (backward->results[i] == value && forward->is_weight[backward->gradient_of[i]]) return true;
@@ -79,6 +84,7 @@ static bd_status apply_forward(const applying *a, bd_function **out_forward) {
     forward->ops[i].group = i;
     BD_TRY(set_split(a, forward, &forward->ops[i], a->strategy->split[i], true));
     set_parts(a, &forward->ops[i], i, BD_PARTS_FORWARD);
+    set_bf16(a, &forward->ops[i], i, BD_PRODUCT_FORWARD);
   }
   forward->save_count = 0;
   for (bd_id v = 0; v < forward->value_count; ++v)
@@ -194,6 +200,7 @@ static bd_status add_clones(applying *a) {
     copy->recomputed = true;
     BD_TRY(set_split(a, a->backward, copy, a->strategy->split[i], true));
     set_parts(a, copy, i, BD_PARTS_FORWARD);
+    set_bf16(a, copy, i, BD_PRODUCT_FORWARD);
   }
   return BD_OK;
 }
@@ -248,8 +255,9 @@ static bd_status add_gradient_ops(applying *a) {
     bool grouped = op->group >= 0 && op->group < f->op_count;
     BD_TRY(
         set_split(a, a->backward, copy, grouped ? a->strategy->split[op->group] : unsplit, false));
-    if (grouped && !bd_is_weight_gradient(a->source, a->source_backward, op->out[0]))
-      set_parts(a, copy, op->group, BD_PARTS_BACKWARD);
+    bool of_weight = bd_is_weight_gradient(a->source, a->source_backward, op->out[0]);
+    if (grouped && !of_weight) set_parts(a, copy, op->group, BD_PARTS_BACKWARD);
+    if (grouped) set_bf16(a, copy, op->group, of_weight ? BD_PRODUCT_WEIGHT : BD_PRODUCT_INPUT);
   }
   for (int i = 0; i < b->result_count; ++i) {
     add_gradient(a, b->gradient_of[i], a->moved[b->results[i]]);

@@ -33,21 +33,32 @@ bool bd_float8_parse(const char *text, bd_float8 out_formats[2]) {
   return false;
 }
 
+// A letter that both factors have, and the result: it numbers products.
+static bool numbers_products(const char *letters, int d, const bd_type *type, const char *other,
+                             int other_rank, const char *result) {
+  return type->dims[d] != 1 && memchr(other, letters[d], (size_t)other_rank) &&
+         strchr(result, letters[d]);
+}
+
+// Of the matrices that a factor consists of: `out[0]` of what the other lacks, `out[1]` of what
+// both have, as rests of a division by the grain.
+static void count_matrix(const char *letters, const bd_type *type, const char *other,
+                         int other_rank, const char *result, int64_t out[2]) {
+  out[0] = out[1] = 1;
+  for (int d = type->rank - 1; d >= 0; d--) {
+    if (numbers_products(letters, d, type, other, other_rank, result)) return;
+    bool in_both = memchr(other, letters[d], (size_t)other_rank);
+    int64_t extent = type->dims[d] == BD_DIM_BATCH ? BD_FLOAT8_GRAIN : type->dims[d];
+    out[in_both] = out[in_both] * extent % BD_FLOAT8_GRAIN;
+  }
+}
+
 bool bd_float8_fits(const char *rule, const bd_type *a, const bd_type *b) {
   const char *first = rule, *second = rule + a->rank + 1, *result = second + b->rank + 2;
-  int64_t rows = 1, columns = 1, terms = 1;
-  for (int d = 0; d < a->rank + b->rank; d++) {
-    bool left = d < a->rank;
-    char letter = left ? first[d] : second[d - a->rank];
-    bool in_both = memchr(left ? second : first, letter, (size_t)(left ? b->rank : a->rank));
-    bool kept = strchr(result, letter) != NULL;
-    int64_t extent = left ? a->dims[d] : b->dims[d - a->rank];
-    int64_t *at = in_both ? &terms : left ? &rows : &columns;
-    if (in_both && kept) return false;
-    if (in_both && !left) continue; // counted with the first factor
-    *at = *at * (extent == BD_DIM_BATCH ? BD_FLOAT8_GRAIN : extent) % BD_FLOAT8_GRAIN;
-  }
-  return rows == 0 && columns == 0 && terms == 0;
+  int64_t left[2], right[2];
+  count_matrix(first, a, second, b->rank, result, left);
+  count_matrix(second, b, first, a->rank, result, right);
+  return left[0] == 0 && right[0] == 0 && left[1] == 0;
 }
 
 // The largest power of two that leaves `size` within the format; at most 2^126, as floats have it.

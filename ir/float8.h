@@ -18,8 +18,9 @@ const char *bd_float8_name(bd_float8 format);
 // is something else, or two E5M2.
 bool bd_float8_parse(const char *text, bd_float8 out_formats[2]);
 
-// Whether the product of `a` and `b` by a contraction's rule is one matrix product whose rows,
-// columns and terms are multiples of the grain; the extent B counts as one.
+// Whether the product of `a` and `b` by a contraction's rule is one of matrices whose rows, columns
+// and terms are multiples of the grain, or many of such; the extent B counts as one. Of many, a
+// matrix is what lies behind the letters that number them.
 bool bd_float8_fits(const char *rule, const bd_type *a, const bd_type *b);
 
 // A copy of `tensor` in `arena`, rounded to the format under the tensor's scale, and scaled back.

@@ -252,4 +252,6 @@ int64_t bd_op_int(const bd_op *op, const char *name, int64_t absent);
 double bd_op_real(const bd_op *op, const char *name, double absent);
 const char *bd_op_string(const bd_op *op, const char *name); // NULL when absent
 void bd_op_set_attr(bd_ctx *ctx, bd_op *op, bd_attr attr);
+// Other ops with the same list keep it.
+void bd_op_drop_attr(bd_ctx *ctx, bd_op *op, const char *name);
 #endif

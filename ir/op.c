@@ -86,6 +86,16 @@ const char *bd_op_string(const bd_op *op, const char *name) {
   return attr && attr->kind == BD_ATTR_STRING ? attr->string : NULL;
 }
 
+void bd_op_drop_attr(bd_ctx *ctx, bd_op *op, const char *name) {
+  if (!bd_op_find_attr(op, name)) return;
+  bd_attr *rest = BD_NEW_ARRAY(ctx->arena, bd_attr, op->attr_count);
+  int count = 0;
+  for (int i = 0; i < op->attr_count; ++i)
+    if (strcmp(op->attrs[i].name, name)) rest[count++] = op->attrs[i];
+  op->attrs = rest;
+  op->attr_count = count;
+}
+
 void bd_op_set_attr(bd_ctx *ctx, bd_op *op, bd_attr attr) {
   for (int i = 0; i < op->attr_count; ++i) {
     if (strcmp(op->attrs[i].name, attr.name) == 0) {

@@ -24,6 +24,16 @@ const char *bd_kept_name(bd_kept kept); // NULL for BD_KEPT_WHOLE
 enum { BD_PARTS_FORWARD, BD_PARTS_BACKWARD, BD_PARTS_PASSES };
 const char *bd_parts_key(int pass); // in the file
 
+// The products of an op: its own, forward and again; those of the gradients of its inputs, and of
+// its weights.
+typedef enum bd_product_of {
+  BD_PRODUCT_FORWARD,
+  BD_PRODUCT_INPUT,
+  BD_PRODUCT_WEIGHT,
+  BD_PRODUCT_COUNT
+} bd_product_of;
+const char *bd_product_name(bd_product_of product); // in the file
+
 // One way to run one function, forward and backward, on the mesh.
 typedef struct bd_strategy {
   const char *name;     // unique in the plan: the variant's function name, "block.0"
@@ -47,6 +57,9 @@ typedef struct bd_strategy {
   // Per op: in how many parts its product is done, forward and again, and those of its gradient, so
   // that sums over ranks begin with the first of them (ir/parts.h). NULL: all whole, 1.
   unsigned char (*parts)[BD_PARTS_PASSES];
+  // Per op: which of its products that are marked for 8 bits stay in bf16, a set of 1 << a
+  // bd_product_of. NULL: none.
+  unsigned char *bf16;
   // Notes for the reader of the file (ir/plan_notes.h); NULL until they are made.
   unsigned char (*cut)[BD_MAX_AXES]; // per op and mesh axis: what the split cuts, a bd_cut
   const bool *recomputed;            // per op: runs again in backward

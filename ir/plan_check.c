@@ -81,6 +81,17 @@ static bd_status check_parts(bd_ctx *ctx, const bd_mesh *mesh, const bd_strategy
   return BD_OK;
 }
 
+static bd_status check_bf16(bd_ctx *ctx, const bd_plan *plan, const bd_strategy *strategy,
+                            const bd_op *op, int index) {
+  if (!strategy->bf16 || !strategy->bf16[index] ||
+      (plan->precision == BD_F8 && op->kind == BD_OP_CONTRACT))
+    return BD_OK;
+  return bd_fail(ctx, BD_INVALID, strategy->loc,
+                 "strategy '%s': 'bf16' of op %d (%s): it is for contractions, in plans of the "
+                 "precision f8",
+                 strategy->name, index, bd_op_get_info(op->kind)->name);
+}
+
 static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *mesh,
                               const bd_strategy *strategy, const bd_function *function,
                               int op_index) {
@@ -109,6 +120,7 @@ static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *m
                      strategy->name, op_index, bd_op_get_info(op->kind)->name, (long long)extent,
                      letter, (long long)parts[loop]);
   }
+  BD_TRY(check_bf16(ctx, plan, strategy, op, op_index));
   return check_parts(ctx, mesh, strategy, function, op_index, &map);
 }
 

@@ -117,6 +117,9 @@ void bd_plan_details_print(const bd_plan_details *details, int stages, int axes,
   bd_text_add_json_member(text, "flops_per_second", details->flops_per_second);
   bd_text_addf(text, ",\n%s  \"weights\": %d, \"gradient_parts\": %d, \"gathered\": %d", indent,
                details->weights, details->gradient_parts, details->gathered);
+  if (details->marked_products)
+    bd_text_addf(text, ",\n%s  \"products\": %d, \"marked_products\": %d, \"float8_products\": %d",
+                 indent, details->products, details->marked_products, details->float8_products);
   bd_text_add(text, ",\n");
   print_links(details, axes, indent, text);
   bd_text_addf(text, "%s  \"stages\": [\n", indent);
@@ -273,23 +276,41 @@ static bd_status read_familiar(const details_reader *r, const bd_json *json) {
   return BD_OK;
 }
 
+static bd_status read_counts(const details_reader *r, const bd_json *json) {
+  bd_plan_details *out = r->out;
+  const struct {
+    const char *key;
+    int *at;
+  } counts[] = {{"weights", &out->weights},
+                {"gradient_parts", &out->gradient_parts},
+                {"gathered", &out->gathered},
+                {"products", &out->products},
+                {"marked_products", &out->marked_products},
+                {"float8_products", &out->float8_products}};
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    int64_t count = 0;
+    BD_TRY(bd_json_int(r->ctx, json, counts[i].key, false, 0, INT32_MAX, &count));
+    *counts[i].at = (int)count;
+  }
+  return BD_OK;
+}
+
 bd_status bd_plan_details_parse(bd_ctx *ctx, const bd_json *json, int stages, int axes,
                                 bd_plan_details **out_details) {
-  static const char *const keys[] = {
-      "model_flops", "flops_per_second", "weights",       "gradient_parts", "gathered", "links",
-      "stage_link",  "stages",           "fullest_stage", "familiar",       NULL};
+  static const char *const keys[] = {"model_flops",     "flops_per_second",
+                                     "weights",         "gradient_parts",
+                                     "gathered",        "products",
+                                     "marked_products", "float8_products",
+                                     "links",           "stage_link",
+                                     "stages",          "fullest_stage",
+                                     "familiar",        NULL};
   details_reader r = {ctx, stages, axes, BD_NEW(ctx->arena, bd_plan_details)};
   const bd_json *links, *stage_link;
+  int64_t fullest = 0;
   BD_TRY(bd_json_only(ctx, json, keys));
   BD_TRY(bd_json_real(ctx, json, "model_flops", true, 0, 1e300, &r.out->model_flops));
   BD_TRY(bd_json_real(ctx, json, "flops_per_second", true, 0, 1e300, &r.out->flops_per_second));
-  int64_t weights = 0, gradient_parts = 0, gathered = 0, fullest = 0;
-  BD_TRY(bd_json_int(ctx, json, "weights", false, 0, INT32_MAX, &weights));
-  BD_TRY(bd_json_int(ctx, json, "gradient_parts", false, 0, INT32_MAX, &gradient_parts));
-  BD_TRY(bd_json_int(ctx, json, "gathered", false, 0, INT32_MAX, &gathered));
-  r.out->weights = (int)weights;
-  r.out->gradient_parts = (int)gradient_parts;
-  r.out->gathered = (int)gathered;
+  BD_TRY(read_counts(&r, json));
   BD_TRY(bd_json_array(ctx, json, "links", true, &links));
   BD_TRY(bd_json_object(ctx, json, "stage_link", true, &stage_link));
   if (links->count != (size_t)axes)

@@ -63,6 +63,9 @@ typedef struct bd_plan_details {
   // Weights of all layers; those whose gradients lie in more parts than they do (ZeRO 2), and those
   // that lie in parts and are gathered when they are used (ZeRO 3).
   int weights, gradient_parts, gathered;
+  // Contractions of a micro-batch, all layers, forward and backward, nothing that is run again;
+  // those of them that are marked for 8 bits, and those that are computed in them.
+  int products, marked_products, float8_products;
   bd_axis_link link[BD_MAX_AXES], stage_link;
   bd_stage_details *stages; // as many as the plan has
   int fullest_stage;

@@ -219,6 +219,26 @@ static bd_status read_parts(plan_reader *r, const bd_json *item, int op, bd_stra
   return BD_OK;
 }
 
+static bd_status read_bf16(plan_reader *r, const bd_json *item, int op, bd_strategy *out) {
+  const bd_json *list = NULL;
+  BD_TRY(bd_json_array(r->ctx, item, "bf16", false, &list));
+  for (size_t i = 0; list && i < list->count; i++) {
+    const bd_json *word = &list->items[i];
+    int product = 0;
+    while (product < BD_PRODUCT_COUNT &&
+           (word->kind != BD_JSON_STRING ||
+            strcmp(bd_product_name((bd_product_of)product), word->string)))
+      product++;
+    if (product == BD_PRODUCT_COUNT)
+      return bd_fail(r->ctx, BD_INVALID, word->loc,
+                     "'bf16' lists products of the op: \"forward\", \"input\" and \"weight\"");
+    if (!out->bf16)
+      out->bf16 = bd_arena_array(r->ctx->arena, (size_t)out->op_count, sizeof *out->bf16);
+    out->bf16[op] |= (unsigned char)(1u << product);
+  }
+  return BD_OK;
+}
+
 static bd_status read_ops(plan_reader *r, const bd_json *ops, const bd_function *function,
                           bd_strategy *out) {
   bd_ctx *ctx = r->ctx;
@@ -241,6 +261,7 @@ static bd_status read_ops(plan_reader *r, const bd_json *ops, const bd_function 
     memset(out->split[i], '-', BD_MAX_AXES);
     memcpy(out->split[i], split, (size_t)r->plan->mesh.axes);
     BD_TRY(read_parts(r, item, i, out));
+    BD_TRY(read_bf16(r, item, i, out));
   }
   return BD_OK;
 }
@@ -317,6 +338,7 @@ static bd_status read_lists(plan_reader *r, const bd_json *item, const bd_json *
                                  "recomputed",
                                  bd_parts_key(BD_PARTS_FORWARD),
                                  bd_parts_key(BD_PARTS_BACKWARD),
+                                 "bf16",
                                  NULL};
   static const char *const value_keys[] = {"value", "dims", "gradient", "saved", "kept", NULL};
   BD_TRY(bd_json_array(r->ctx, item, "ops", true, out_ops));

@@ -45,6 +45,21 @@ static void add_parts(const bd_strategy *strategy, int op, bd_text *text) {
       bd_text_addf(text, ", \"%s\": %d", bd_parts_key(pass), strategy->parts[op][pass]);
 }
 
+const char *bd_product_name(bd_product_of product) {
+  static const char *const names[BD_PRODUCT_COUNT] = {"forward", "input", "weight"};
+  return names[product];
+}
+
+static void add_bf16(const bd_strategy *strategy, int op, bd_text *text) {
+  int set = strategy->bf16 ? strategy->bf16[op] : 0, told = 0;
+  if (!set) return;
+  bd_text_add(text, ", \"bf16\": [");
+  for (int i = 0; i < BD_PRODUCT_COUNT; i++)
+    if (set >> i & 1)
+      bd_text_addf(text, "%s\"%s\"", told++ ? ", " : "", bd_product_name((bd_product_of)i));
+  bd_text_add(text, "]");
+}
+
 static void print_ops(const bd_plan *plan, const bd_strategy *strategy, const bd_function *function,
                       bd_text *text) {
   bd_text_add(text, "      \"ops\": [\n");
@@ -54,6 +69,7 @@ static void print_ops(const bd_plan *plan, const bd_strategy *strategy, const bd
                  bd_op_get_info(op->kind)->name, function->values[op->out[0]].name, plan->mesh.axes,
                  strategy->split[i]);
     add_parts(strategy, i, text);
+    add_bf16(strategy, i, text);
     add_notes(plan, strategy, i, text);
     bd_text_add(text, i + 1 < strategy->op_count ? "},\n" : "}\n");
   }

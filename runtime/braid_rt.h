@@ -76,10 +76,12 @@ typedef struct bd_rt_gemm {
   int64_t a_m, a_k, a_batch, b_k, b_n, b_batch, out_m, out_batch;
   int32_t accumulate;
   int32_t dtype, out_dtype; // of a and b, and of out
-  // Formats that a and b, in bf16, are rounded to, each under the scale of its largest number,
-  // where m, n, k and out_m are multiples of BD_RT_F8_GRAIN; and on GPUs BD_RT_ALIGNMENT + m k + n
-  // k bytes for them, m k rounded up to that alignment. 0: as they are.
-  int32_t f8[2];
+  // Formats that a and b, in bf16, are rounded to, each under the scale of its largest number in
+  // the whole batch, where m, n, k, out_m and, of more than one, out_batch are multiples of
+  // BD_RT_F8_GRAIN; and on GPUs BD_RT_ALIGNMENT + batch (m k + n k) bytes for them, the first part
+  // rounded up to that alignment. 0: as they are. `f8_kept`: the last product with this room had
+  // the same a, or b, and left it rounded there.
+  int32_t f8[2], f8_kept[2];
   void *f8_room;
 } bd_rt_gemm;
 void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *shape, const void *a, const void *b, void *out);
@@ -232,8 +234,8 @@ void bd_rt_all_to_all(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t fir
 // To and from the rank at the same mesh coordinates of another stage. A send copies: the buffer may
 // be written again at once. It waits only for the send before it of the same stage and tag, so 1F1B
 // cannot deadlock. The copies (one message per stage and tag) lie outside the arena on the CPU, in
-// the send segment of bd_rt_stage on CUDA. Messages leave by bd_rt_post at the latest, all together:
-// what a pass sends is sent at its end.
+// the send segment of bd_rt_stage on CUDA. Messages leave by bd_rt_post at the latest, all
+// together: what a pass sends is sent at its end.
 void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes);
 void bd_rt_post(bd_rt *rt);
 void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes);

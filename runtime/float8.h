@@ -52,8 +52,9 @@ BD_RT_HALF float bd_rt_from_f8(int format, uint8_t code) {
   return bd_rt_of_bits(((size << (23 - digits)) + ((uint32_t)(127 - bias) << 23)) | sign);
 }
 
-// Whether a product marked for 8 bits is computed in them: one of matrices, in grains.
+// Whether a product marked for 8 bits is computed in them: one in grains.
 BD_RT_HALF int bd_rt_is_f8(const bd_rt_gemm *s) {
-  return s->f8[0] && s->batch == 1 && (s->m | s->n | s->k | s->out_m) % BD_RT_F8_GRAIN == 0;
+  const int64_t between = s->batch > 1 ? s->out_batch : 0;
+  return s->f8[0] && (s->m | s->n | s->k | s->out_m | between) % BD_RT_F8_GRAIN == 0;
 }
 #endif

@@ -40,6 +40,9 @@ plans=$(read_plans "$here/same_model.txt" | sed 's/$/ fp32/' && read_plans <<'EN
   mixtral-bf16-2   mixtral       2 1 2   8 1f1b  -   none -            bf16
   mixtral-fp16     mixtral       1 1 1   8 1f1b  -   none -            fp16
   mixtral-order    mixtral       1 1 1   8 1f1b  -   none -            bf16    --any-order
+  # With samples of 32 tokens, in 8 bits with all its experts' products.
+  mixtral-fp8      mixtral-32    1 1 1   8 1f1b  -   none -            fp8
+  mixtral-fp8-2    mixtral-32    2 1 2   8 1f1b  -   none -            fp8
   # And with padding masks, whose heads are wider, and as long as an image's patches.
   bert-bf16        bert          1 1 1   8 1f1b  -   none -            bf16
   vit-bf16         vit           1 1 1   8 1f1b  -   none -            bf16
@@ -81,6 +84,7 @@ cc -std=c11 -O1 -o samples "$root/tests/support/samples.c" -lm
 ./samples resnet-tiny.safetensors 3,16,16
 ./samples unet3d-tiny.safetensors 1,4,4,4 4,4,4
 write_t5 t5 "$root"
+write_mixtral mixtral-32 "$root"
 for model in bert t5 vit; do cp "$root/tests/oracle/$model/samples.safetensors" $model.safetensors; done
 
 # What braid takes for a MODEL of the lists.
@@ -128,7 +132,7 @@ expect() {
 }
 
 # Those that a step of is to be run under compute-sanitizer: between them, most kernels.
-watched='gpt2 gpt2-fp8 llama-narrow resnet-bf16'
+watched='gpt2 gpt2-fp8 mixtral-fp8 llama-narrow resnet-bf16'
 
 # A line of the list: one folder; its program is run with the OPTION as well. Where the list leaves a choice to the planner, it
 # chooses by this machine's rates: links that are fast beside the devices have it cut what GPUs would compute on every rank.

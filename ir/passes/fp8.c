@@ -1,9 +1,10 @@
 // The pass `fp8`: products of bf16 in layers are computed in 8 bits. Forward factors are rounded to
 // E4M3; in backward functions what comes of a gradient is rounded to E5M2, the rest to E4M3
 // (Micikevicius et al., "FP8 Formats for Deep Learning", 2022, section 3). Functions that compute
-// the loss stay as they are.
+// the loss stay as they are, and so do products of which each sample has its own.
 #include "ir/float8.h"
 #include "ir/pass.h"
+#include <string.h>
 
 static bool computes_loss(const bd_function *function) {
   for (int i = 0; i < function->op_count; i++)
@@ -12,9 +13,20 @@ static bool computes_loss(const bd_function *function) {
   return false;
 }
 
+// Whether every sample has a product of its own, as of queries and keys: none with a weight.
+static bool is_of_samples(const char *rule, const bd_type *a, const bd_type *b) {
+  const char *second = rule + a->rank + 1, *result = second + b->rank + 2;
+  for (int d = 0; d < a->rank; d++)
+    if (a->dims[d] == BD_DIM_BATCH && memchr(second, rule[d], (size_t)b->rank) &&
+        strchr(result, rule[d]))
+      return true;
+  return false;
+}
+
 static bool is_taken(const bd_function *function, const bd_op *op) {
   const bd_type *a = &function->values[op->in[0]].type, *b = &function->values[op->in[1]].type;
-  return a->dtype == BD_BF16 && bd_float8_fits(bd_op_string(op, "rule"), a, b);
+  const char *rule = bd_op_string(op, "rule");
+  return a->dtype == BD_BF16 && !is_of_samples(rule, a, b) && bd_float8_fits(rule, a, b);
 }
 
 static bd_float8 format_of(const bool *gradient, bd_id value) {
@@ -54,10 +66,11 @@ bd_status bd_pass_fp8(bd_ctx *ctx, const bd_module *in, bd_module **out_module) 
   for (int i = 0; i < in->function_count; i++)
     if (!computes_loss(in->functions[i])) marked |= mark_all(ctx, out->functions[i]);
   if (!marked)
-    return bd_fail(ctx, BD_UNSUPPORTED, in->main->loc,
-                   "no product of this model can be computed in fp8: outside of functions with the "
-                   "loss, none of bf16 has rows, columns and terms in multiples of %d",
-                   BD_FLOAT8_GRAIN);
+    return bd_fail(
+        ctx, BD_UNSUPPORTED, in->main->loc,
+        "no product of this model can be computed in fp8: outside of functions with the "
+        "loss, none of bf16 with a weight has rows, columns and terms in multiples of %d",
+        BD_FLOAT8_GRAIN);
   *out_module = out;
   return BD_OK;
 }

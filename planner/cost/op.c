@@ -142,16 +142,33 @@ static double float8_seconds(const part *p, const bd_product *product) {
          FLOAT8_KERNELS * cluster->kernel_seconds;
 }
 
-static bool is_grained(double extent) {
-  return fmod(extent, BD_FLOAT8_GRAIN) == 0;
+static bd_type local_operand(const part *p, int operand) {
+  bd_type type = p->function->values[p->op->in[operand]].type;
+  for (int d = 0; d < type.rank; d++)
+    type.dims[d] = (int64_t)extent(p, p->map->in[operand][d]);
+  return type;
+}
+
+// Whether GPUs compute the rank's part of it in 8 bits.
+static bool is_float8(const part *p) {
+  if (!p->model->cluster->gpu || !bd_op_find_attr(p->op, "fp8")) return false;
+  bd_type a = local_operand(p, 0), b = local_operand(p, 1);
+  return bd_float8_fits(bd_op_string(p->op, "rule"), &a, &b);
 }
 
 static double product_seconds(const part *p) {
   bd_product product = p->op->kind == BD_OP_CONTRACT ? contract_product(p) : conv_product(p);
-  if (p->model->cluster->gpu && bd_op_find_attr(p->op, "fp8") && is_grained(product.rows) &&
-      is_grained(product.columns) && is_grained(product.terms))
-    return float8_seconds(p, &product);
+  if (is_float8(p)) return float8_seconds(p, &product);
   return bd_cost_product(p->model->cluster, rate_of(p), &product);
+}
+
+// Of a product that is marked for 8 bits, whether it is better computed in bf16 on GPUs: where it
+// would not be in 8 bits all the same, and where that takes more.
+static bool is_better_bf16(const part *p) {
+  if (!p->model->cluster->gpu || !bd_op_find_attr(p->op, "fp8")) return false;
+  bd_product product = contract_product(p);
+  return !is_float8(p) ||
+         bd_cost_product(p->model->cluster, rate_of(p), &product) < float8_seconds(p, &product);
 }
 
 static double (*const arithmetic[BD_OP_KIND_COUNT])(const part *) = {
@@ -171,13 +188,28 @@ double bd_cost_arithmetic(const bd_cost_model *model, const bd_function *functio
   return arithmetic[op->kind] ? arithmetic[op->kind](&p) : plain_seconds(&p);
 }
 
+bool bd_cost_prefers_bf16(const bd_cost_model *model, const bd_function *function, const bd_op *op,
+                          const bd_index_map *map, const int8_t split[BD_MAX_AXES]) {
+  part p = {model, function, op, map, split};
+  return is_better_bf16(&p);
+}
+
+double bd_cost_choose_arithmetic(const bd_cost_model *model, const bd_function *function,
+                                 const bd_op *op, const bd_index_map *map,
+                                 const int8_t split[BD_MAX_AXES]) {
+  part p = {model, function, op, map, split};
+  if (!is_better_bf16(&p)) return bd_cost_arithmetic(model, function, op, map, split);
+  bd_product product = contract_product(&p);
+  return bd_cost_product(model->cluster, rate_of(&p), &product);
+}
+
 bd_cut_product bd_cost_cut_product(const bd_cost_model *model, const bd_function *function,
                                    const bd_op *op, const bd_index_map *map,
                                    const int8_t split[BD_MAX_AXES]) {
   part p = {model, function, op, map, split};
   const bd_cluster *cluster = model->cluster;
   bd_cut_product out = {bd_cost_op(model, function, op, map, split), cluster->kernel_seconds};
-  if (bd_op_find_attr(op, "fp8")) out.start_seconds = INFINITY;
+  if (bd_op_find_attr(op, "fp8") && !is_better_bf16(&p)) out.start_seconds = INFINITY;
   bd_product product = contract_product(&p);
   double bytes = bd_op_bytes(function, op, map, &model->mesh, split, model->micro_batch);
   // Where traffic counts, idle tiles may not.

@@ -113,6 +113,9 @@ static bd_status add_details(predicting *p, int like, const bd_cluster *cluster,
   p->details->weights = program->details->weights;
   p->details->gradient_parts = program->details->gradient_parts;
   p->details->gathered = program->details->gathered;
+  p->details->products = program->details->products;
+  p->details->marked_products = program->details->marked_products;
+  p->details->float8_products = program->details->float8_products;
   return BD_OK;
 }
 

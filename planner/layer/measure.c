@@ -1,6 +1,7 @@
 // A layer's strategy, read off the functions that it is lowered to.
 #include "planner/layer/aside.h"
 #include "planner/layer/layer.h"
+#include "planner/layer/narrow.h"
 #include "planner/step/behind.h"
 #include "planner/step/end.h"
 #include <assert.h>
@@ -178,6 +179,7 @@ static bd_status cut_products(bd_ctx *ctx, bd_arena *kept, const bd_layer_reques
 static bd_status measure(bd_ctx *ctx, bd_arena *kept, const bd_layer_request *request,
                          bd_layer_candidate *out) {
   lowered low;
+  BD_TRY(bd_layer_choose_bf16(ctx, kept, request, &out->strategy));
   BD_TRY(lower_and_place(ctx, request, &out->strategy, &low));
   BD_TRY(cut_products(ctx, kept, request, &out->strategy, &low));
   const bd_function *forward = low.forward, *backward = low.backward;

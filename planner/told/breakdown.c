@@ -181,6 +181,20 @@ bd_status bd_plan_model_flops(bd_ctx *ctx, const bd_module *train, const bd_plan
   return BD_OK;
 }
 
+// Products of the calls of a module's main; `marked`: for 8 bits.
+static int count_products(const bd_module *module, bool marked) {
+  const bd_function *main = module->main;
+  int count = 0;
+  for (int i = 0; i < main->op_count; i++) {
+    const bd_function *f =
+        main->ops[i].kind == BD_OP_CALL ? bd_module_find(module, main->ops[i].callee) : NULL;
+    for (int k = 0; f && k < f->op_count; k++)
+      count += f->ops[k].kind == BD_OP_CONTRACT && !f->ops[k].recomputed &&
+               (!marked || bd_op_find_attr(&f->ops[k], "fp8"));
+  }
+  return count;
+}
+
 // How the weights of a forward function lie: the gradient of one is that of the peer's results.
 static void count_weights(const splitting *s, const bd_function *f) {
   const bd_function *backward = f->peer ? bd_module_find(s->spmd, f->peer) : NULL;
@@ -272,6 +286,9 @@ bd_status bd_plan_break_down(bd_ctx *ctx, const bd_module *train, const bd_clust
     if (callee && callee->role == BD_ROLE_FORWARD) count_weights(&s, callee);
   }
   BD_TRY(bd_plan_model_flops(ctx, train, plan, &s.out->model_flops));
+  s.out->products = count_products(train, false);
+  s.out->marked_products = count_products(train, true);
+  s.out->float8_products = count_products(sharded, true);
   note_links(&s);
   BD_TRY(find_live(&s));
   plan->details = s.out;

@@ -120,16 +120,32 @@ static void round_tile(int format, float scale, float *tile, int64_t count) {
     tile[i] = bd_rt_from_f8(format, bd_rt_to_f8(format, tile[i] * scale)) * inverse;
 }
 
-// The bits of the largest |x| of a matrix of bf16.
-static uint32_t size_bits(const uint16_t *from, int64_t rows, int64_t columns, int64_t row_stride,
-                          int64_t column_stride) {
+// Matrices of bf16, `between` apart.
+typedef struct factor {
+  const uint16_t *data;
+  int64_t count, between, rows, columns, row_stride, column_stride;
+} factor;
+
+// The bits of the largest |x| of all.
+static uint32_t size_bits(const factor *f) {
   uint32_t most = 0;
-  for (int64_t i = 0; i < rows; i++)
-    for (int64_t j = 0; j < columns; j++) {
-      const uint32_t size = from[i * row_stride + j * column_stride] & 0x7FFF;
-      if (size > most) most = size;
-    }
+  for (int64_t b = 0; b < f->count; b++)
+    for (int64_t i = 0; i < f->rows; i++)
+      for (int64_t j = 0; j < f->columns; j++) {
+        const int64_t at = b * f->between + i * f->row_stride + j * f->column_stride;
+        const uint32_t size = f->data[at] & 0x7FFF;
+        if (size > most) most = size;
+      }
   return most << 16;
+}
+
+static void set_scales(product *p) {
+  const bd_rt_gemm *const s = p->shape;
+  const void *const a = p->a, *const b = p->b;
+  p->scale[0] = bd_rt_f8_scale(
+      s->f8[0], size_bits(&(factor){a, s->batch, s->a_batch, s->m, s->k, s->a_m, s->a_k}));
+  p->scale[1] = bd_rt_f8_scale(
+      s->f8[1], size_bits(&(factor){b, s->batch, s->b_batch, s->k, s->n, s->b_k, s->b_n}));
 }
 
 static void widen_sums(const bd_rt_gemm *s, const block *at, const char *out, float *sums) {
@@ -237,12 +253,7 @@ void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *shape, const void *a, const void 
     if (!shape->accumulate) bd_rt_parallel(rt, clear_rows, &p, shape->batch * shape->m);
     return;
   }
-  if (bd_rt_is_f8(shape)) {
-    p.scale[0] =
-        bd_rt_f8_scale(shape->f8[0], size_bits(a, shape->m, shape->k, shape->a_m, shape->a_k));
-    p.scale[1] =
-        bd_rt_f8_scale(shape->f8[1], size_bits(b, shape->k, shape->n, shape->b_k, shape->b_n));
-  }
+  if (bd_rt_is_f8(shape)) set_scales(&p);
   const int by_column = shape->n >= shape->m;
   p.row_blocks = by_column ? 1 : blocks(shape, shape->m, MOST_ROWS, rt->threads);
   p.column_blocks = by_column ? blocks(shape, shape->n, MOST_COLUMNS, rt->threads) : 1;

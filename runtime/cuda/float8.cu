@@ -7,7 +7,7 @@ enum { GROUPS = 256, RUN = BD_RT_F8_GRAIN };
 
 // Element of row `row` and term `term`.
 static __device__ int64_t place_of(const bd_cuda_factor &f, int64_t row, int64_t term) {
-  return row * f.row_stride + term * f.term_stride;
+  return row / f.each * f.batch_stride + row % f.each * f.row_stride + term * f.term_stride;
 }
 
 // Lane l takes elements l, l + lanes, ... in the order in which they lie in memory.
@@ -90,6 +90,12 @@ static __global__ void round_runs(bd_cuda_factor f, int packed, const float *sca
   }
 }
 
+// Whether nothing lies between rows, terms and matrices.
+static bool is_gapless(const bd_cuda_factor &f) {
+  const bool inside = f.term_stride == 1 ? f.row_stride == f.terms : f.term_stride == f.each;
+  return inside && (f.rows == f.each || f.batch_stride == f.each * f.terms);
+}
+
 static bool begins_even(const void *address, int64_t stride) {
   return ((uintptr_t)address | (uintptr_t)(stride * 2)) % RUN == 0;
 }
@@ -101,9 +107,10 @@ void bd_cuda_round_f8(const bd_cuda_queue *queue, const bd_cuda_factor *factor, 
   const int64_t each = wanted < most_lanes / GROUPS ? wanted : most_lanes / GROUPS;
   uint32_t *const lanes = room, *const groups = lanes + BD_CUDA_F8_LANES;
   uint32_t *const most = groups + GROUPS;
-  const bool rows = factor->term_stride == 1, gapless = rows ? factor->row_stride == factor->terms
-                                                             : factor->term_stride == factor->rows;
-  if (gapless && begins_even(factor->data, 0))
+  const bool rows = factor->term_stride == 1;
+  const int64_t strides =
+      factor->row_stride | (factor->rows > factor->each ? factor->batch_stride : 0);
+  if (is_gapless(*factor) && begins_even(factor->data, 0))
     BD_LAUNCH(find_most_packed, blocks_of(queue, each * GROUPS), BD_CUDA_THREADS, queue->stream,
               (const uint4 *)factor->data, count / 8, each * GROUPS, lanes);
   else
@@ -114,5 +121,5 @@ void bd_cuda_round_f8(const bd_cuda_queue *queue, const bd_cuda_factor *factor, 
   BD_LAUNCH(set_scale, 1, 1, queue->stream, factor->format, most, scales,
             scales + BD_CUDA_F8_INVERSE);
   BD_LAUNCH(round_runs, blocks_of(queue, count / RUN), BD_CUDA_THREADS, queue->stream, *factor,
-            (int)(rows && begins_even(factor->data, factor->row_stride)), scales, (run *)out);
+            (int)(rows && begins_even(factor->data, strides)), scales, (run *)out);
 }

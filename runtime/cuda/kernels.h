@@ -107,10 +107,10 @@ void bd_cuda_add_halves(const bd_cuda_queue *queue, int dtype, uint16_t *sum, co
                         int64_t count);
 
 // float8.cu. A factor in bf16 of `rows` sums of `terms`, one of whose strides is 1; `terms` is a
-// multiple of 16.
+// multiple of 16. Rows are of all matrices of a batch, `each` of one.
 typedef struct bd_cuda_factor {
   const uint16_t *data;
-  int64_t rows, terms, row_stride, term_stride;
+  int64_t rows, terms, row_stride, term_stride, each, batch_stride;
   int format;
 } bd_cuda_factor;
 // Row by row in 8 bits, times scales[0]; scales[BD_CUDA_F8_INVERSE] becomes 1 / scales[0], and the

@@ -47,7 +47,8 @@ static char *rounded_a(const bd_rt_gemm *s) {
 }
 
 static char *rounded_b(const bd_rt_gemm *s) {
-  return rounded_a(s) + (s->m * s->k + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
+  const int64_t bytes = s->batch * s->m * s->k;
+  return rounded_a(s) + (bytes + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
 }
 
 static bd_cuda_product *product_of(bd_rt *rt, const call *c) {
@@ -63,10 +64,13 @@ static void multiply_f8(bd_rt *rt, const call *c) {
   const bd_cuda_product *const p = product_of(rt, c);
   float *const scales = s->f8_room;
   uint32_t *const room = (uint32_t *)(void *)rt->device->room;
-  bd_cuda_round_f8(bd_cuda_now(rt), &(bd_cuda_factor){c->a, s->m, s->k, s->a_m, s->a_k, s->f8[0]},
-                   room, scales, rounded_a(s));
-  bd_cuda_round_f8(bd_cuda_now(rt), &(bd_cuda_factor){c->b, s->n, s->k, s->b_n, s->b_k, s->f8[1]},
-                   room, scales + BD_CUDA_F8_SCALES, rounded_b(s));
+  const bd_cuda_factor a = {c->a, s->batch * s->m, s->k,    s->a_m, s->a_k,
+                            s->m, s->a_batch,      s->f8[0]};
+  const bd_cuda_factor b = {c->b, s->batch * s->n, s->k,    s->b_n, s->b_k,
+                            s->n, s->b_batch,      s->f8[1]};
+  if (!s->f8_kept[0]) bd_cuda_round_f8(bd_cuda_now(rt), &a, room, scales, rounded_a(s));
+  if (!s->f8_kept[1])
+    bd_cuda_round_f8(bd_cuda_now(rt), &b, room, scales + BD_CUDA_F8_SCALES, rounded_b(s));
   bd_cuda_product_set_scales(p, scales + BD_CUDA_F8_SCALES + BD_CUDA_F8_INVERSE,
                              scales + BD_CUDA_F8_INVERSE);
   multiply(rt, c, p, rounded_a(s), rounded_b(s));
@@ -93,6 +97,7 @@ static void copy_shape(bd_rt_gemm *to, const bd_rt_gemm *s) {
   to->out_m = s->out_m, to->out_batch = s->out_batch;
   to->accumulate = s->accumulate, to->dtype = s->dtype, to->out_dtype = s->out_dtype;
   to->f8[0] = s->f8[0], to->f8[1] = s->f8[1], to->f8_room = s->f8_room;
+  to->f8_kept[0] = s->f8_kept[0], to->f8_kept[1] = s->f8_kept[1];
 }
 
 static void fill(call *c, const bd_rt_gemm *s, const bd_rt_epilogue *e, const void *a,

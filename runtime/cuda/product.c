@@ -40,8 +40,9 @@ static int32_t alignment_of(const void *address) {
 // Rounded factors lie with the terms of a sum one after another, as the library wants them.
 static void store_factors(bd_cuda_product_key *k, const bd_rt_gemm *s, int f8) {
   if (f8) {
-    k->left = store(s->n, s->k, s->k, 1, 0, BD_RT_BF16);
-    k->right = store(s->k, s->m, 1, s->k, 0, BD_RT_BF16);
+    const int64_t many = s->batch > 1;
+    k->left = store(s->n, s->k, s->k, 1, many * s->n * s->k, BD_RT_BF16);
+    k->right = store(s->k, s->m, 1, s->k, many * s->m * s->k, BD_RT_BF16);
     return;
   }
   k->left = store(s->n, s->k, s->b_n, s->b_k, s->b_batch, s->dtype);

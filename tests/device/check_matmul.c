@@ -9,6 +9,7 @@ enum { WORKSPACE = 1 << 16, ALIGNMENT = 2 };
 typedef struct shape {
   int m, n, k, batch;
   int transpose_a, transpose_b, row_order, pad, broadcast_b, tf32;
+  int apart;                          // elements between products, beside their matrices
   cudaDataType type, other, out_type; // of A, of B where it is another, and of D; CUDA_R_32F is 0
   float alpha, beta;
 } shape;
@@ -50,6 +51,16 @@ static const shape shapes[] = {
      .other = CUDA_R_8F_E5M2,
      .alpha = 1,
      .beta = 1},
+    {.m = 32,
+     .n = 16,
+     .k = 48,
+     .batch = 3,
+     .transpose_a = 1,
+     .apart = 32,
+     .type = CUDA_R_8F_E5M2,
+     .other = CUDA_R_8F_E4M3,
+     .alpha = 1,
+     .beta = 1},
     {.m = 16,
      .n = 32,
      .k = 32,
@@ -88,7 +99,7 @@ static float get(const operand *o, int batch, int row, int col) {
 static operand make(const shape *s, int rows, int cols, cudaDataType type, int broadcast) {
   operand o = {.rows = rows, .cols = cols, .order = s->row_order, .type = type};
   o.ld = (o.order ? cols : rows) + s->pad;
-  const int64_t each = (int64_t)o.ld * (o.order ? rows : cols);
+  const int64_t each = (int64_t)o.ld * (o.order ? rows : cols) + s->apart;
   o.stride = broadcast ? 0 : each;
   const int64_t count = each * s->batch;
   o.bytes = (size_t)count * (is_f8(type) ? 1 : type ? 2 : 4);
@@ -229,6 +240,13 @@ static void no_grain(int rank) {
   (void)prepare(&s);
 }
 
+static void apart_f8(int rank) {
+  shape s = shapes[sizeof shapes / sizeof *shapes - 1];
+  s.batch = 2;
+  s.apart = 8; // elements: 8 bytes of A and B
+  (void)prepare(&s);
+}
+
 static void into_operand(int rank) {
   const product p = prepare(&shapes[6]);
   multiply(&p, 1, 0, p.a.device, WORKSPACE);
@@ -256,6 +274,7 @@ int main(void) {
   children_fault("needs 65536 bytes of workspace, 65535 are given", 1, small_workspace);
   children_fault("factors in 8 bits lie otherwise than TN", 1, transposed_f8);
   children_fault("A: 24 x 16 with stride 24 in 8 bits", 1, no_grain);
+  children_fault("A: products in 8 bits are 520 apart", 1, apart_f8);
   children_fault("D overlaps an operand", 1, into_operand);
   children_fault("C: bytes 4 to 144 of an allocation of 140", 1, past_the_end);
   children_fault("the algorithm is another product's", 1, others_algorithm);

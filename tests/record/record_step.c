@@ -82,14 +82,15 @@ static void multiply(bd_rt *rt, const bd_rt_gemm *s, const bd_rt_epilogue *e, co
   const int64_t a_bytes = span(s->dtype, s->m, s->a_m, s->k, s->a_k, s->batch, s->a_batch),
                 b_bytes = span(s->dtype, s->k, s->b_k, s->n, s->b_n, s->batch, s->b_batch),
                 bytes = span(s->out_dtype, s->m, s->out_m, s->n, 1, s->batch, s->out_batch);
-  const int64_t rounded = (s->m * s->k + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
+  const int64_t a_rounded = s->batch * s->m * s->k, b_rounded = s->batch * s->n * s->k;
+  const int64_t b_at =
+      BD_RT_ALIGNMENT + (a_rounded + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
   record_operand operands[MOST_OPERANDS] = {
       record_reads(rt, a, a_bytes), record_reads(rt, b, b_bytes),
       s->accumulate ? record_updates(rt, out, bytes) : record_writes(rt, out, bytes)};
   int count = 3 + list_epilogue(rt, s, e, operands + 3);
   operands[count++] = record_library(rt);
-  if (bd_rt_is_f8(s))
-    operands[count++] = record_uses(rt, s->f8_room, BD_RT_ALIGNMENT + rounded + s->n * s->k);
+  if (bd_rt_is_f8(s)) operands[count++] = record_uses(rt, s->f8_room, b_at + b_rounded);
   record_work(rt, RECORD_MATMUL, count, operands);
 }
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Halves and fp8 over 100 steps beside fp32, of a Llama, of GPT-2 with dropout and of a ResNet; fp16 and fp8 under another plan; and its loss scale: an overflow skips one step on all
+# Halves and fp8 over 100 steps beside fp32, of a Llama, of GPT-2 with dropout, of a Mixtral and of a ResNet; fp16 and fp8 under other plans; and its loss scale: an overflow skips one step on all
 # ranks alike and leaves no other trace, steps without one let the scale grow, and what no scale helps ends the run.
 #   fp16.sh BRAID [FOLDER]
 set -euo pipefail
@@ -67,6 +67,12 @@ long gpt2-bf16 gpt2-tiny bf16 gpt2 2e-3
 long gpt2-fp16 gpt2-tiny fp16 gpt2 2e-4
 long gpt2-fp8 gpt2-tiny fp8 gpt2 3e-3
 
+# Of experts, whose products are in 8 bits as well.
+write_mixtral mixtral "$(dirname "$(dirname "$here")")"
+long experts mixtral fp32 experts 0
+long experts-bf16 mixtral bf16 experts 2e-3
+long experts-fp8 mixtral fp8 experts 3e-3
+
 # Of images every step trains on eight of 64 that are learned by heart: a loss differs by more from step to step, and
 # what roundings do to one says little. Their mean has no such noise.
 cc -std=c11 -O1 -Wall -Wextra -Werror -o samples_tool "$here/../support/samples.c" -lm
@@ -92,14 +98,30 @@ cut fp16 one all 5e-5
 cut fp8 fp8 fp8-all 1e-3
 cmp -s fp8/weights.safetensors bf16/weights.safetensors && fail "fp8 changes nothing"
 
+# Every rank computes products of its own experts, of two and of one.
+mkdir experts-fp8.20 && head -20 experts-fp8/metrics.jsonl >experts-fp8.20/metrics.jsonl
+for ranks in 2 4; do
+  name=experts-$ranks
+  sed "s/\[4\]/[$ranks]/" "$here/../../examples/mixtral/experts.json" >partial.json
+  "$braid" compile mixtral --devices $ranks --global-batch 8 --precision fp8 --partial partial.json --emit plan -o $name.json
+  echo mixtral >$name.model
+  echo $ranks >$name.ranks
+  build $name
+  grep -A6 '\.batch = '$((4 / ranks))', .m = [0-9]*, .n = 48, .k = 32' $name/stage0.c | grep -q '\.f8 = ' ||
+    fail "products of experts on $ranks ranks are not in 8 bits"
+  train $name $ranks 20
+  check_memory $name
+  check_losses experts-fp8.20 $name 1e-3
+done
+
 # How unevenly 32,768 tokens load their experts is a number of f16, too; how many they are is none.
-mkdir experts
-cat >experts/config.json <<'END'
+mkdir uneven
+cat >uneven/config.json <<'END'
 {"model_type": "mixtral", "vocab_size": 257, "max_position_embeddings": 512, "hidden_size": 16, "intermediate_size": 16,
  "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "sliding_window": null, "num_local_experts": 2,
  "num_experts_per_tok": 1, "expert_capacity": 64, "output_router_logits": true, "router_aux_loss_coef": 0.01}
 END
-"$braid" compile experts --devices 1 --global-batch 64 --micro-batch 64 --precision fp16 -o routed >/dev/null
+"$braid" compile uneven --devices 1 --global-batch 64 --micro-batch 64 --precision fp16 -o routed >/dev/null
 echo 1 >routed.ranks
 must_run routed routed --steps 1
 check_scales routed 65536

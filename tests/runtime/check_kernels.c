@@ -62,40 +62,47 @@ static void round_all(int format, float *x, int64_t count) {
     x[i] = bd_rt_from_f8(format, bd_rt_to_f8(format, x[i] * scale)) / scale;
 }
 
-// The product in 8 bits is that of the rounded factors, to the bit; what is no grain is not
-// rounded.
-static void check_f8_gemm(bd_rt *rt, int64_t k, int transposed, int accumulate) {
+// The products in 8 bits are those of the rounded factors, to the bit, under one scale for all
+// matrices of a factor; what is no grain is not rounded.
+static void check_f8_gemm(bd_rt *rt, int64_t batch, int64_t k, int transposed, int accumulate) {
   enum { M = 48, N = 80 };
   static const int32_t formats[] = {BD_RT_E5M2, BD_RT_E4M3};
+  const int64_t a_count = batch * M * k, b_count = batch * N * k, count = batch * M * N;
   bd_rt_gemm s = {.m = M,
                   .n = N,
                   .k = k,
-                  .batch = 1,
+                  .batch = batch,
                   .a_m = k,
                   .a_k = 1,
+                  .a_batch = M * k,
                   .b_k = N,
                   .b_n = 1,
+                  .b_batch = N * k,
                   .out_m = N,
+                  .out_batch = M * N,
                   .accumulate = accumulate,
                   .dtype = BD_RT_BF16,
                   .out_dtype = BD_RT_F32};
   if (transposed) s.a_m = 1, s.a_k = M, s.b_k = 1, s.b_n = k;
-  float *const a = numbers(M * k, 1), *const b = numbers(N * k, 2);
-  float *const out = numbers(M * N, 3), *const expected = numbers(M * N, 3);
-  uint16_t *const half_a = to_halves(BD_RT_BF16, a, M * k);
-  uint16_t *const half_b = to_halves(BD_RT_BF16, b, N * k);
+  float *const a = numbers(a_count, 1), *const b = numbers(b_count, 2);
+  float *const out = numbers(count, 3), *const expected = numbers(count, 3);
+  // The last matrix has the largest number, which rounds small ones of the first away.
+  a[a_count - 1] = 100, b[b_count - 1] = 100;
+  uint16_t *const half_a = to_halves(BD_RT_BF16, a, a_count);
+  uint16_t *const half_b = to_halves(BD_RT_BF16, b, b_count);
   for (int pass = 0; pass < 2; pass++) {
     memcpy(s.f8, pass ? (int32_t[2]){0} : formats, sizeof s.f8);
     bd_rt_matmul(rt, &s, half_a, half_b, pass ? expected : out);
-    from_halves(BD_RT_BF16, half_a, M * k, a), from_halves(BD_RT_BF16, half_b, N * k, b);
-    if (k % BD_RT_F8_GRAIN == 0) round_all(formats[0], a, M * k), round_all(formats[1], b, N * k);
-    uint16_t *const rounded_a = to_halves(BD_RT_BF16, a, M * k);
-    uint16_t *const rounded_b = to_halves(BD_RT_BF16, b, N * k);
-    memcpy(half_a, rounded_a, (size_t)(M * k) * sizeof *half_a);
-    memcpy(half_b, rounded_b, (size_t)(N * k) * sizeof *half_b);
+    from_halves(BD_RT_BF16, half_a, a_count, a), from_halves(BD_RT_BF16, half_b, b_count, b);
+    if (k % BD_RT_F8_GRAIN == 0)
+      round_all(formats[0], a, a_count), round_all(formats[1], b, b_count);
+    uint16_t *const rounded_a = to_halves(BD_RT_BF16, a, a_count);
+    uint16_t *const rounded_b = to_halves(BD_RT_BF16, b, b_count);
+    memcpy(half_a, rounded_a, (size_t)a_count * sizeof *half_a);
+    memcpy(half_b, rounded_b, (size_t)b_count * sizeof *half_b);
     free(rounded_a), free(rounded_b);
   }
-  check_true("a product in 8 bits", memcmp(out, expected, M * N * sizeof *out) == 0);
+  check_true("a product in 8 bits", memcmp(out, expected, (size_t)count * sizeof *out) == 0);
   free(a), free(b), free(out), free(expected), free(half_a), free(half_b);
 }
 
@@ -133,9 +140,10 @@ static void check_gemms(bd_rt *rt) {
 
 static void check_f8(bd_rt *rt) {
   for (int how = 0; how < 4; how++) {
-    check_f8_gemm(rt, 64, how & 1, how >> 1);
-    check_f8_gemm(rt, 528, how & 1, how >> 1);
-    check_f8_gemm(rt, 40, how & 1, how >> 1);
+    check_f8_gemm(rt, 1, 64, how & 1, how >> 1);
+    check_f8_gemm(rt, 1, 528, how & 1, how >> 1);
+    check_f8_gemm(rt, 1, 40, how & 1, how >> 1);
+    check_f8_gemm(rt, 3, 64, how & 1, how >> 1);
   }
 }
 

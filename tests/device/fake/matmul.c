@@ -59,7 +59,8 @@ static void check_layout(const char *call, char name, const bd_fake_layout *l, i
 }
 
 // What the library asks of products in 8 bits on sm_90: sums along the columns of both factors,
-// extents and strides in 16 bytes, not two E5M2, a scale of each factor, results in f32 or bf16.
+// extents and strides, those between products as well, in 16 bytes, not two E5M2, a scale of each
+// factor, results in f32 or bf16.
 static void check_f8(const char *call, const bd_fake_matmul *m) {
   const bd_fake_layout *const all[] = {&m->a, &m->b, &m->d};
   if (!is_f8(&m->a) || !is_f8(&m->b) ||
@@ -72,6 +73,10 @@ static void check_f8(const char *call, const bd_fake_matmul *m) {
     if (all[i]->rows % 16 || all[i]->cols % 16 || all[i]->ld * (int64_t)bd_fake_unit(all[i]) % 16)
       bd_fake_fault(call, "%c: %lld x %lld with stride %lld in 8 bits", "ABD"[i],
                     (long long)all[i] -> rows, (long long)all[i] -> cols, (long long)all[i] -> ld);
+  for (int i = 0; i < 3; i++)
+    if (all[i]->batch > 1 && all[i]->stride * (int64_t)bd_fake_unit(all[i]) % 16)
+      bd_fake_fault(call, "%c: products in 8 bits are %lld apart", "ABD"[i],
+                    (long long)all[i] -> stride);
   if (!m->desc.scale_a || !m->desc.scale_b) bd_fake_fault(call, "a factor has no scale");
 }
 

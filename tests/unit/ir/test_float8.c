@@ -100,7 +100,14 @@ static void grains_are_counted(void **state) {
   assert_false(fits("btc,cn->btn", 16, 24, 48));
   assert_false(fits("btc,cn->btn", 16, 32, 40));
   bd_type x = {BD_BF16, 3, {16, 32, 16}}, y = {BD_BF16, 3, {16, 16, 32}};
-  assert_false(bd_float8_fits("bij,bjk->bik", &x, &y)); // many products
+  assert_true(bd_float8_fits("bij,bjk->bik", &x, &y)); // many products
+  bd_type short_x = {BD_BF16, 3, {16, 8, 16}}; // what numbers products adds no rows
+  assert_false(bd_float8_fits("bij,bjk->bik", &short_x, &y));
+  assert_false(bd_float8_fits("ibj,bjk->bik", &x, &y)); // rows beyond them do not count
+  bd_type tokens = {BD_BF16, 4, {BD_DIM_BATCH, 4, 8, 32}}, experts = {BD_BF16, 3, {4, 32, 48}};
+  assert_false(bd_float8_fits("bepc,ecf->bepf", &tokens, &experts));
+  tokens.dims[1] = experts.dims[0] = 1; // of one expert, all samples' rows are one matrix's
+  assert_true(bd_float8_fits("bepc,ecf->bepf", &tokens, &experts));
   bd_type head = {BD_BF16, 3, {32, 4, 4}}, flat = {BD_BF16, 2, {16, 32}};
   assert_true(bd_float8_fits("tc,chd->thd", &flat, &head)); // letters together
 }

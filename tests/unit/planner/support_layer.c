@@ -74,3 +74,19 @@ void layer_visit_model(const char *model, const char *preset, int recompute, int
     bd_ctx_destroy(ctx);
   }
 }
+
+void layer_visit_fp8(const char *model, const char *preset, int recompute, layer_visit visit) {
+  for (int m = 0; m < MESHES; m++) {
+    bd_ctx *ctx = bd_ctx_create();
+    bd_module *train = layer_train(ctx, model);
+    bd_cluster cluster;
+    assert_int_equal(bd_pass_run_list(ctx, "precision,fp8", NULL, stderr, train, &train), BD_OK);
+    assert_int_equal(bd_cluster_load(ctx, preset, &cluster), BD_OK);
+    train->cuda = true;
+    start_at_once(&cluster, IN_PARTS);
+    cluster.flops.bf16 = 4e12;
+    cluster.flops.f8 = 8e12;
+    visit_runs(ctx, train, &cluster, &meshes[m], recompute, visit);
+    bd_ctx_destroy(ctx);
+  }
+}

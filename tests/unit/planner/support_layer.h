@@ -15,4 +15,6 @@ enum { AS_IT_IS = 0, IN_PARTS = 50000000 }; // in thousands
 // The problems of every run of a model's layers, with every tied form, on every mesh.
 void layer_visit_model(const char *model, const char *preset, int recompute, int link_rate,
                        layer_visit visit);
+// The same in parts and in fp8, on devices where 8 bits pay for some of the products.
+void layer_visit_fp8(const char *model, const char *preset, int recompute, layer_visit visit);
 #endif

@@ -230,6 +230,53 @@ static void test_rates_by_operands(void **unused) {
   assert_true(load("mixed:2x1").flops.f16 == v100.flops.f16);
 }
 
+// An op that multiplies `tokens` rows by a square matrix in bf16, marked for 8 bits or not.
+static bd_function *square_product(int64_t tokens, int64_t width, bool marked, bd_index_map *map) {
+  bd_function *f = bd_function_create(ctx, "f");
+  bd_type types[BD_MAX_RESULTS], x = {BD_BF16, 2, {tokens, width}}, w = {BD_BF16, 2, {width, width}};
+  bd_id product,
+      in[] = {bd_function_add_param(ctx, f, "x", x), bd_function_add_param(ctx, f, "w", w)};
+  bd_attr attrs[] = {bd_attr_string(ctx, "rule", "ab,bc->ac"),
+                     bd_attr_string(ctx, "fp8", "e4m3,e4m3")};
+  assert_int_equal(bd_build(ctx, f, BD_OP_CONTRACT, 2, in, 1 + marked, attrs, BD_NOWHERE, &product),
+                   BD_OK);
+  assert_int_equal(bd_op_infer(ctx, f, &f->ops[0], map, types), BD_OK);
+  return f;
+}
+
+// What is marked for 8 bits takes the lesser of both, and stays in bf16 where rounding the factors
+// takes more than it saves.
+static void test_marked_products(void **unused) {
+  (void)unused;
+  static const struct {
+    const char *cluster;
+    int64_t tokens, width;
+    int ranks; // that the columns are cut over
+    bool stays;
+  } cases[] = {
+      {"h100:1x8", 16384, 8192, 1, false}, {"h100:1x8", 16384, 8192, 8, true},
+      {"h100:1x8", 16384, 512, 1, true},   {"h100:1x8", 128, 8192, 1, true},
+      {"h100:1x8", 16384, 8200, 1, true},  {"cpu:1x8", 128, 512, 1, false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    bd_cluster cluster = load(cases[i].cluster);
+    bd_cost_model model = {&cluster, {1, {cases[i].ranks}}, 1};
+    bd_index_map map, plain_map;
+    bd_function *f = square_product(cases[i].tokens, cases[i].width, true, &map);
+    bd_function *plain = square_product(cases[i].tokens, cases[i].width, false, &plain_map);
+    int8_t split[BD_MAX_AXES] = {(int8_t)bd_index_find(&map, 'c'), -1, -1, -1};
+    double marked = bd_cost_arithmetic(&model, f, &f->ops[0], &map, split);
+    double bf16 = bd_cost_arithmetic(&model, plain, &plain->ops[0], &plain_map, split);
+    double chosen = bd_cost_choose_arithmetic(&model, f, &f->ops[0], &map, split);
+    bd_cut_product cut = bd_cost_cut_product(&model, f, &f->ops[0], &map, split);
+    bool stays = bd_cost_prefers_bf16(&model, f, &f->ops[0], &map, split);
+    assert_false(bd_cost_prefers_bf16(&model, plain, &plain->ops[0], &plain_map, split));
+    assert_int_equal(stays, cases[i].stays);
+    assert_true(chosen == (stays ? bf16 : marked) && chosen <= marked && chosen <= bf16);
+    assert_int_equal(isfinite(cut.start_seconds), stays);
+  }
+}
+
 // Whatever is cut of a product, a part takes its share or more.
 static void test_parts_of_products(void **unused) {
   (void)unused;
@@ -277,6 +324,18 @@ static void test_parts_of_ops(void **unused) {
           hold_share(train->functions[k], &train->functions[k]->ops[i], &cluster);
     }
   }
+}
+
+// Of those that are in 8 bits whole and in bf16 in parts, too.
+static void test_parts_of_marked_products(void **unused) {
+  (void)unused;
+  bd_cluster cluster = load("h100:1x2");
+  for (int64_t tokens = 128; tokens <= 65536; tokens *= 2)
+    for (int64_t width = 256; width <= 16384; width *= 2) {
+      bd_index_map map;
+      bd_function *f = square_product(tokens, width, true, &map);
+      hold_share(f, &f->ops[0], &cluster);
+    }
 }
 
 // Scores that go through memory cost more than attention in one kernel, and dropout adds to them.
@@ -427,8 +486,10 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_measured_all_reduce, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_measured_products, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_rates_by_operands, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_marked_products, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_parts_of_products, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_parts_of_ops, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_parts_of_marked_products, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_materialized_attention, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_kernels_of_attention, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_biased_attention, open, drop_ctx),

@@ -35,6 +35,17 @@ static bool is_hidden_in_part(bd_ctx *ctx, const bd_layer_request *request,
          c->sync_seconds[0] > 0.2 * all.sync_seconds[0];
 }
 
+static int in_8_bits, in_bf16;
+
+// Of those that are marked in the forward function.
+static void count_products(const bd_layer_request *request, const bd_strategy *strategy) {
+  for (int i = 0; i < request->function->op_count; i++) {
+    if (!bd_op_find_attr(&request->function->ops[i], "fp8")) continue;
+    bool stays = strategy->bf16 && strategy->bf16[i] >> BD_PRODUCT_FORWARD & 1;
+    *(stays ? &in_bf16 : &in_8_bits) += 1;
+  }
+}
+
 // Lowering verifies what it makes; the exact seconds and bytes are those of the lowered functions.
 static void hold_bounds(bd_ctx *ctx, const bd_layer_request *request) {
   bd_layer *layer;
@@ -63,6 +74,7 @@ static void hold_bounds(bd_ctx *ctx, const bd_layer_request *request) {
     assert_true((double)held_bytes(c) >= leanest.bytes * (1 - 1e-9));
     cut_candidates += c->strategy.parts != NULL;
     hidden_candidates += is_hidden_in_part(ctx, request, c);
+    count_products(request, &c->strategy);
   }
 }
 
@@ -234,10 +246,27 @@ static void test_hidden_gradients_are_bounded(void **unused) {
   assert_true(hidden_candidates > 20);
 }
 
+// Nor does a product take less than the bounds think that is in 8 bits, or in bf16 where that takes
+// less.
+static void test_fp8_is_bounded(void **unused) {
+  (void)unused;
+  in_8_bits = in_bf16 = 0;
+  for (int recompute = -1; recompute <= 1; recompute++) {
+    layer_visit_fp8("gpt2-tiny", "h100:1x4", recompute, hold_bounds);
+    layer_visit_fp8("llama-tiny", "h100:1x4", recompute, hold_bounds);
+  }
+  layer_visit_fp8("gpt2-tiny", "h100:1x4", -1, hold_near);
+  layer_visit_fp8("llama-tiny", "h100:1x4", -1, hold_near);
+  layer_visit_fp8("llama-tiny", "h100:1x4", -1, hold_apart);
+  if (in_8_bits <= 20 || in_bf16 <= 20)
+    fail_msg("%d products in 8 bits, %d in bf16", in_8_bits, in_bf16);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold),
                                      cmocka_unit_test(test_near_choices_are_bounded),
                                      cmocka_unit_test(test_parts_are_bounded),
-                                     cmocka_unit_test(test_hidden_gradients_are_bounded)};
+                                     cmocka_unit_test(test_hidden_gradients_are_bounded),
+                                     cmocka_unit_test(test_fp8_is_bounded)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
