@@ -48,6 +48,8 @@ END
   unet3d-tiny) cat <<'END' ;;
     one          1 1 1   8 1f1b  -  none -
     pipe         4 2 2   2 1f1b  -  full -
+    skips        8 4 dp=2 2 1f1b -  none -
+    skips-gpipe  8 4 dp=2 2 gpipe - full -
     deep         8 8 1   1 1f1b  -  none -
 END
   */mixtral) cat <<'END' ;;
@@ -61,6 +63,8 @@ END
   */t5) cat <<'END' ;;
     one          1 1 1    8 1f1b  -  none -
     heads        2 1 tp=2 4 1f1b  -  none -
+    skips        8 4 tp=2 2 1f1b  -  none -
+    skips-gpipe  8 4 dp=2 2 gpipe 0  full -
     pipe         4 2 dp=2 2 1f1b  -  full -
 END
   *primitives.json) cat <<'END' ;;
@@ -118,8 +122,8 @@ check_bits "$last" "$last-again"
 [ "$(count "$last-again" graphs)" = 0 ] || fail "$last-again launches graphs"
 
 # Collectives of a layer in the one stream: the same bits.
-for plan in all tensor zero-2; do
-  [ -d "$plan" ] || continue
+for plan in all tensor zero-2 skips; do
+  [ -d "$plan" ] && [ "$model" != unet3d-tiny ] || continue
   cp -r "$plan" "$plan-alone"
   (export BRAID_BESIDE=0; train_fake "$plan-alone" "$(ranks_of "$plan")" $steps $((seed++)))
   check_bits "$plan" "$plan-alone"
@@ -127,15 +131,25 @@ for plan in all tensor zero-2; do
   [ "$(count "$plan-alone" stream_changes)" = 0 ] || fail "$plan-alone changes streams"
 done
 
+# Where messages go over stages gradients are summed while backward goes on, in every stage.
+if [ "$model" = unet3d-tiny ]; then
+  for plan in skips skips-gpipe; do
+    train_fake "$plan" "$(ranks_of "$plan")" $steps $((seed++)) --profile "$plan/profile.json"
+    sed -n 's/.*"name": "beside",.* "pid": \([0-9]*\),.*/\1/p' "$plan/profile.json" | sort -u >beside
+    [ "$(wc -l <beside)" = 4 ] || fail "$plan does not sum gradients beside backward in all stages"
+  done
+fi
+
 # With a driver under which NCCL would run all communicators one after another, stages still exchange messages, and
 # nothing runs beside: the same bits.
-if [ "$model" = gpt2-tiny ]; then
-  for plan in pipe tensor; do
+if [ "$model" = gpt2-tiny ] || [ "$model" = unet3d-tiny ]; then
+  for plan in pipe tensor deep; do
+    [ -d "$plan" ] || continue
     cp -r "$plan" "$plan-old"
     (export BD_FAKE_DRIVER=12020 BD_FAKE_TOOLKIT=12080; train_fake "$plan-old" "$(ranks_of "$plan")" $steps $((seed++)))
     check_bits "$plan" "$plan-old"
   done
-  [ "$(count tensor-old stream_changes)" = 0 ] || fail "tensor-old runs collectives beside products"
+  [ ! -d tensor ] || [ "$(count tensor-old stream_changes)" = 0 ] || fail "tensor-old runs collectives beside products"
 fi
 
 # Another optimizer: sums over the rows and columns of weights in parts.
