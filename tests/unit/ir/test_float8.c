@@ -1,5 +1,6 @@
 // Numbers of 8 bits: the interpreter's arithmetic beside the codes of the runtime, and products.
 #include "ir/float8.h"
+#include "ir/interpret.h"
 #include "runtime/float8.h"
 #include <math.h>
 #include <setjmp.h>
@@ -112,12 +113,63 @@ static void grains_are_counted(void **state) {
   assert_true(bd_float8_fits("tc,chd->thd", &flat, &head)); // letters together
 }
 
+enum { B = 2, E = 3, P = 16, C = 32, F = 16 };
+
+static void round_all(int code, double *data, int count) {
+  double most = 0;
+  for (int i = 0; i < count; i++)
+    most = fmax(most, fabs(data[i]));
+  float scale = bd_rt_f8_scale(code, bd_rt_bits_of((float)most));
+  for (int i = 0; i < count; i++)
+    data[i] = (double)bd_rt_from_f8(code, bd_rt_to_f8(code, (float)data[i] * scale)) / scale;
+}
+
+// The interpreter's products of experts are those of the numbers that the runtime's codes stand
+// for; of places that are no grain, those of the numbers as they are.
+static void experts_are_rounded(void **state) {
+  (void)state;
+  for (int places = P; places >= P / 2; places -= P / 2) {
+    bd_ctx *ctx = bd_ctx_create();
+    bd_type x = {BD_BF16, 4, {B, E, places, C}}, w = {BD_BF16, 3, {E, C, F}};
+    int x_count = B * E * places * C, w_count = E * C * F;
+    double *a = BD_NEW_ARRAY(ctx->arena, double, x_count);
+    double *b = BD_NEW_ARRAY(ctx->arena, double, w_count);
+    for (int i = 0; i < x_count; i++)
+      a[i] = bd_rt_from_bf16(bd_rt_to_bf16(sinf((float)i)));
+    for (int i = 0; i < w_count; i++)
+      b[i] = bd_rt_from_bf16(bd_rt_to_bf16(cosf((float)i) / (float)(1 + i / (C * F))));
+    bd_function *f = bd_function_create(ctx, "f");
+    bd_id out, in[] = {bd_function_add_param(ctx, f, "x", x), bd_function_add_param(ctx, f, "w", w)};
+    bd_attr attrs[] = {bd_attr_string(ctx, "rule", "bepc,ecf->bepf"),
+                       bd_attr_string(ctx, "dtype", "f32"),
+                       bd_attr_string(ctx, "fp8", "e5m2,e4m3")};
+    assert_int_equal(bd_build(ctx, f, BD_OP_CONTRACT, 2, in, 3, attrs, BD_NOWHERE, &out), BD_OK);
+    bd_function_add_result(ctx, f, out);
+    bd_tensor factors[] = {{x, a}, {w, b}}, *results;
+    bd_random_key key = {0};
+    assert_int_equal(bd_interpret_function(ctx, NULL, f, factors, &key, &results, NULL), BD_OK);
+    if (places % BD_FLOAT8_GRAIN == 0) {
+      round_all(BD_RT_E5M2, a, x_count);
+      round_all(BD_RT_E4M3, b, w_count);
+    }
+    for (int at = 0; at < B * E * places * F; at++) {
+      int row = at / F, expert = row / places % E;
+      double sum = 0;
+      for (int c = 0; c < C; c++)
+        sum += a[row * C + c] * b[(expert * C + c) * F + at % F];
+      assert_true(fabs(results[0].data[at] - sum) < 1e-6);
+    }
+    bd_ctx_destroy(ctx);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(codes_are_rounded_alike),
       cmocka_unit_test(scales_are_alike),
       cmocka_unit_test(attributes_are_read),
       cmocka_unit_test(grains_are_counted),
+      cmocka_unit_test(experts_are_rounded),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
