@@ -13,7 +13,7 @@
 #define LOG_LIMIT_BYTES ((size_t)16 << 20)
 
 static bd_status copy_runtime(bd_ctx *ctx, const char *backend, const char *folder) {
-  static const char *const endings[] = {".c", ".h", ".mk", ".cu", ".cuh", NULL};
+  static const char *const endings[] = {".c", ".h", ".def", ".mk", ".cu", ".cuh", NULL};
   const char *from, *to = bd_path_join(ctx, folder, "runtime");
   BD_TRY(bd_runtime_folder(ctx, &from));
   BD_TRY(bd_folder_copy(ctx, from, to, endings));

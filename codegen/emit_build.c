@@ -64,20 +64,24 @@ static void add_host_kernels_rule(bd_text *text) {
                     "\t$(BRAID_RT_CC) -c -o $@ $<\n\n");
 }
 
+static void add_runtime_kernels_rules(bd_text *text) {
+  bd_text_add(text, "$(BRAID_RT_COMPILER): runtime/cuda/compile_kernels.c\n\t@mkdir -p $(@D)\n"
+                    "\t$(BRAID_RT_CC) $(BRAID_RT_CFLAGS) -o $@ $< $(BRAID_RT_COMPILER_LIBS)\n\n"
+                    "$(BRAID_RT_FATBINS): build/%.fatbin: %.cu | $(BRAID_RT_COMPILER)\n"
+                    "\t@mkdir -p $(@D)\n"
+                    "\t$(BRAID_RT_COMPILER) $< build/$* $(BRAID_RT_NVRTCFLAGS) $(ARCHITECTURES)\n"
+                    "\t$(call braid_rt_join,build/$*,build/$*.ptx)\n\n"
+                    "build/runtime/cuda/embedded.o: $(BRAID_RT_FATBINS)\n\n");
+}
+
 static void add_device_rules(bd_text *text) {
-  bd_text_add(text,
-              "build/%.o: %.cu\n\t@mkdir -p $(@D)\n"
-              "\t$(BRAID_RT_NVCC) $(BRAID_RT_NVCCFLAGS) -c -o $@ $< || $(BRAID_RT_NVCC_FAILED)\n\n"
-              "build/kernels.sm_%.cubin: kernels.ptx\n\t@mkdir -p $(@D)\n"
-              "\t$(BRAID_RT_PTXAS) -arch=sm_$* -o $@ $<\n\n"
-              "build/kernels.fatbin: $(ARCHITECTURES:%=build/kernels.sm_%.cubin)\n"
-              "\t@echo $(ARCHITECTURES) >build/architectures\n"
-              "\t$(BRAID_RT_FATBINARY) -64 --create=$@ \\\n"
-              "\t  $(foreach a,$(ARCHITECTURES),"
-              "--image3=kind=elf,sm=$(a),file=build/kernels.sm_$(a).cubin) \\\n"
-              "\t  --image3=kind=ptx,sm=$(firstword $(ARCHITECTURES)),file=kernels.ptx\n\n"
-              "build/device_code.o: device_code.s build/kernels.fatbin\n"
-              "\t$(BRAID_RT_CC) -c -o $@ $<\n\n");
+  bd_text_add(text, "build/kernels.sm_%.cubin: kernels.ptx\n\t@mkdir -p $(@D)\n"
+                    "\t$(BRAID_RT_PTXAS) -arch=sm_$* -o $@ $<\n\n"
+                    "build/kernels.fatbin: $(ARCHITECTURES:%=build/kernels.sm_%.cubin)\n"
+                    "\t@echo $(ARCHITECTURES) >build/architectures\n"
+                    "\t$(call braid_rt_join,build/kernels,kernels.ptx)\n\n"
+                    "build/device_code.o: device_code.s build/kernels.fatbin\n"
+                    "\t$(BRAID_RT_CC) -c -o $@ $<\n\n");
 }
 
 static void add_device_makefile(const bd_emitter *emitter, bd_text *text) {
@@ -86,9 +90,9 @@ static void add_device_makefile(const bd_emitter *emitter, bd_text *text) {
               "# torchrun --no-python, srun or mpirun. CUDA_HOME names the CUDA toolkit.\n"
               "include runtime/cuda.mk\n\n");
   add_sources(emitter, text);
-  bd_text_add(text, "OBJECTS = $(SOURCES:%.c=build/%.o) $(BRAID_RT_CUDA_SOURCES:%.cu=build/%.o) "
-                    "build/device_code.o\n");
+  bd_text_add(text, "OBJECTS = $(SOURCES:%.c=build/%.o) build/device_code.o\n");
   add_rules(text, "train");
+  add_runtime_kernels_rules(text);
   add_device_rules(text);
 }
 

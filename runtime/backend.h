@@ -6,6 +6,7 @@
 #include "runtime/layout.h"
 #include "runtime/rank.h"
 #include "runtime/rounding.h"
+#include "runtime/squares.h"
 
 // Joins the launcher: sets rank and ranks. Returns 0, or a status after a line on stderr.
 int bd_rt_start(bd_rt *rt, int argc, char **argv);
@@ -100,14 +101,6 @@ void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int
 // sum += more, both of `dtype`, BD_RT_F32 or BD_RT_BF16: then each sum in f32 is rounded to the
 // nearest.
 void bd_rt_add(bd_rt *rt, int dtype, void *sum, const void *more, int64_t count);
-// Numbers, and where the sum of their squares goes, in rt->sums.
-typedef struct bd_rt_squares {
-  const void *data; // of `dtype`, BD_RT_F32 or BD_RT_BF16
-  int64_t count;
-  double *out;
-  int64_t dtype;
-} bd_rt_squares;
-enum { BD_RT_MOST_SQUARES = 64 }; // tensors of one call
 // Sums of squares, each in fixed chunks that its count alone decides; they are there after
 // bd_rt_settle.
 void bd_rt_square_sums(bd_rt *rt, int tensors, const bd_rt_squares *squares);

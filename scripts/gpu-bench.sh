@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measures emitted CUDA programs on a machine that has a GPU. Needs the CUDA toolkit, NCCL, make, a C and a C++ compiler, and what
+# Measures emitted CUDA programs on a machine that has a GPU. Needs the CUDA toolkit, NCCL, make, a C compiler and what
 # lies beside this script; nothing of braid, and --baseline what it names.
 #   scripts/gpu-bench.sh [--baseline COMMAND] [--steps N] [--seconds N] [--json FILE] OUT...
 # scripts/gpu-bench-folders.sh makes the OUTs. In OUT/check lie `options` as for gpu-check.sh and `work`, lines of a key and a value:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds emitted CUDA programs on a machine that has a GPU, runs them with all their ranks and compares the losses
-# with those that the CPU computed, and the memory with the plan's. Needs the CUDA toolkit, NCCL, make, a C and a C++ compiler;
+# with those that the CPU computed, and the memory with the plan's. Needs the CUDA toolkit, NCCL, make and a C compiler;
 # nothing of braid but gpu-common.sh beside it.
 #   scripts/gpu-check.sh [--expect LOSSES.jsonl] [--tolerance X] [--seconds N] [--json FILE] OUT...
 # An OUT made by scripts/gpu-folders.sh has in OUT/check: `options`, an argument of the program per line, read in the

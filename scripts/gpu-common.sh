@@ -57,9 +57,9 @@ find_gpus() {
   [ "$gpus" -gt 0 ] || absent "this machine has no NVIDIA GPU, or none that its driver shows"
   if [ -z "${CUDA_HOME:-}" ]; then
     CUDA_HOME=/usr/local/cuda
-    [ -x $CUDA_HOME/bin/nvcc ] || ! command -v nvcc >/dev/null 2>&1 || CUDA_HOME=$(dirname "$(dirname "$(command -v nvcc)")")
+    [ -x $CUDA_HOME/bin/ptxas ] || ! command -v ptxas >/dev/null 2>&1 || CUDA_HOME=$(dirname "$(dirname "$(command -v ptxas)")")
   fi
-  [ -x "$CUDA_HOME/bin/nvcc" ] || absent "there is no CUDA toolkit in '$CUDA_HOME' (set CUDA_HOME)"
+  [ -x "$CUDA_HOME/bin/ptxas" ] || absent "there is no CUDA toolkit in '$CUDA_HOME' (set CUDA_HOME)"
   : "${NCCL_HOME:=}" "${CUDNN_HOME:=$(packaged cudnn)}"
   has_nccl || NCCL_HOME=$(packaged nccl)
   has_nccl || absent "NCCL's header nccl.h is not installed (NCCL_HOME names its folder)"
@@ -69,7 +69,7 @@ find_gpus() {
 # Programs are built for the GPUs at hand alone, where ARCHITECTURES names no others and the toolkit knows them.
 choose_architectures() {
   [ -z "${ARCHITECTURES:-}" ] || return 0
-  known=$("$CUDA_HOME/bin/nvcc" --list-gpu-code 2>/dev/null)
+  known=$("$CUDA_HOME/bin/ptxas" --help 2>/dev/null | grep -o 'sm_[0-9a-z]*' | sort -u)
   capabilities=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -nu | tr '\n' ' ')
   for one in $capabilities; do
     echo "$known" | grep -qx "sm_$one" || return 0
@@ -86,7 +86,7 @@ open_gpus() {
   trap 'rm -rf "$work"' EXIT
   trap 'exit 1' INT TERM
   device=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1)
-  toolkit=$("$CUDA_HOME/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')
+  toolkit=$("$CUDA_HOME/bin/ptxas" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')
   echo "${device:-GPU} x $gpus, CUDA $toolkit${NCCL_HOME:+, NCCL in $NCCL_HOME}${CUDNN_HOME:+, cuDNN in $CUDNN_HOME}"
 }
 

@@ -62,14 +62,12 @@ static void pack(const transfer *t, int first, int peers, int64_t from, int64_t 
                  const void *buffer, void *blocks) {
   bd_cuda_pack(bd_cuda_now(t->rt), &t->cut, bd_rt_element_bytes(t->dtype), first, peers, from,
                count, buffer, blocks);
-  bd_cuda_check_launch();
 }
 
 static void unpack(const transfer *t, int peers, int64_t from, int64_t count, const void *blocks,
                    void *buffer) {
   bd_cuda_unpack(bd_cuda_now(t->rt), &t->cut, bd_rt_element_bytes(t->dtype), 0, peers, from, count,
                  blocks, buffer);
-  bd_cuda_check_launch();
 }
 
 static void all_gather(const transfer *t, const void *in, void *out, int64_t count) {
@@ -100,7 +98,6 @@ static void reduce_lse(const transfer *t, const float *in, float *out) {
     const int64_t count = t->block - from < most ? t->block - from : most;
     all_gather(t, in + from, pieces, count);
     bd_cuda_combine_lse(bd_cuda_now(t->rt), t->group->size, count, pieces, out + from);
-    bd_cuda_check_launch();
   }
 }
 

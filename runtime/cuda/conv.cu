@@ -27,7 +27,7 @@ static __device__ void store(int dtype, uint16_t *data, int64_t i, float value) 
   data[i] = bd_rt_to_half(dtype, value);
 }
 
-static __host__ __device__ int64_t points_of(const int64_t *extents) {
+static __device__ int64_t points_of(const int64_t *extents) {
   return extents[0] * extents[1] * extents[2];
 }
 
@@ -104,8 +104,8 @@ static __device__ int64_t window_of(const bd_rt_conv &s, const int64_t *x, int64
 }
 
 template <typename types>
-static __global__ void conv(bd_rt_conv s, const typename types::in *x, const typename types::in *w,
-                            typename types::out *y) {
+BD_BODY conv(const bd_rt_conv &s, const typename types::in *x, const typename types::in *w,
+             typename types::out *y) {
   const int64_t channels = s.c / s.groups, outputs = s.o / s.groups;
   const blocks xs = images_of(s, s.c, s.x), ks = filters_of(s, channels),
                ys = images_of(s, s.o, s.y);
@@ -126,8 +126,8 @@ static __global__ void conv(bd_rt_conv s, const typename types::in *x, const typ
 }
 
 template <typename types>
-static __global__ void conv_dx(bd_rt_conv s, const typename types::in *dy,
-                               const typename types::in *w, typename types::out *dx) {
+BD_BODY conv_dx(const bd_rt_conv &s, const typename types::in *dy, const typename types::in *w,
+                typename types::out *dx) {
   const int64_t channels = s.c / s.groups, outputs = s.o / s.groups;
   const blocks xs = images_of(s, s.c, s.x), ks = filters_of(s, channels),
                ys = images_of(s, s.o, s.y);
@@ -148,9 +148,8 @@ static __global__ void conv_dx(bd_rt_conv s, const typename types::in *dy,
 }
 
 template <typename types>
-static __global__ void conv_dw(bd_rt_conv s, const typename types::in *x,
-                               const typename types::in *dy, int accumulate,
-                               typename types::out *dw) {
+BD_BODY conv_dw(const bd_rt_conv &s, const typename types::in *x, const typename types::in *dy,
+                int accumulate, typename types::out *dw) {
   const int64_t channels = s.c / s.groups, outputs = s.o / s.groups;
   const blocks xs = images_of(s, s.c, s.x), ks = filters_of(s, channels),
                ys = images_of(s, s.o, s.y);
@@ -172,8 +171,8 @@ static __global__ void conv_dw(bd_rt_conv s, const typename types::in *x,
 }
 
 template <typename types>
-static __global__ void place_filters(bd_rt_conv s, int dtype, const typename types::in *filters,
-                                     int accumulate, typename types::out *dw) {
+BD_BODY place_filters(const bd_rt_conv &s, int dtype, const typename types::in *filters,
+                      int accumulate, typename types::out *dw) {
   const int64_t channels = s.c / s.groups;
   const blocks ks = filters_of(s, channels), last = {channels, ks.points, 1};
   BD_FOR_ITEMS(i, s.o * channels * ks.points) {
@@ -183,59 +182,21 @@ static __global__ void place_filters(bd_rt_conv s, int dtype, const typename typ
   }
 }
 
-// Starts `kernel`, for these types, on so many items.
-#define START(kernel, types, items, ...)                                                           \
-  BD_LAUNCH(kernel<types>, blocks_of(queue, items), BD_CUDA_THREADS, queue->stream, *s, __VA_ARGS__)
-
-template <typename types>
-static void start_conv(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x,
-                       const void *w, void *y) {
-  START(conv, types, s->n * s->o * points_of(s->y), (const typename types::in *)x,
-        (const typename types::in *)w, (typename types::out *)y);
-}
-
-template <typename types>
-static void start_conv_dx(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *dy,
-                          const void *w, void *dx) {
-  START(conv_dx, types, s->n * s->c * points_of(s->x), (const typename types::in *)dy,
-        (const typename types::in *)w, (typename types::out *)dx);
-}
-
-template <typename types>
-static void start_conv_dw(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x,
-                          const void *dy, int accumulate, void *dw) {
-  START(conv_dw, types, s->o * (s->c / s->groups) * points_of(s->k), (const typename types::in *)x,
-        (const typename types::in *)dy, accumulate, (typename types::out *)dw);
-}
-
-template <typename types>
-static void start_place(const bd_cuda_queue *queue, const bd_rt_conv *s, int dtype,
-                        const void *filters, int accumulate, void *dw) {
-  START(place_filters, types, s->o * (s->c / s->groups) * points_of(s->k), dtype,
-        (const typename types::in *)filters, accumulate, (typename types::out *)dw);
-}
-
-// The function for the types of a shape.
-#define CHOOSE_FOR(start, in, out)                                                                 \
-  (!bd_rt_is_half(in) ? start<floats> : (bd_rt_is_half(out) ? start<halves> : start<widened>))
-#define CHOOSE(start, s) CHOOSE_FOR(start, (s)->dtype, (s)->out_dtype)
-
-void bd_cuda_conv(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, const void *w,
-                  void *y) {
-  if (s->n * s->o * points_of(s->y) > 0) CHOOSE(start_conv, s)(queue, s, x, w, y);
-}
-
-void bd_cuda_conv_dx(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *dy, const void *w,
-                     void *dx) {
-  if (s->n * s->c * points_of(s->x) > 0) CHOOSE(start_conv_dx, s)(queue, s, dy, w, dx);
-}
-
-void bd_cuda_conv_dw(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, const void *dy,
-                     int accumulate, void *dw) {
-  if (s->o * s->c * points_of(s->k) > 0) CHOOSE(start_conv_dw, s)(queue, s, x, dy, accumulate, dw);
-}
-
-void bd_cuda_place_filters(const bd_cuda_queue *queue, const bd_rt_conv *s, int dtype,
-                           const void *filters, int accumulate, void *dw) {
-  CHOOSE_FOR(start_place, dtype, s->out_dtype)(queue, s, dtype, filters, accumulate, dw);
-}
+#define ENTRIES(types, in, out)                                                                    \
+  BD_ENTRY bd_k_conv_##types(bd_rt_conv s, const in *x, const in *w, out *y) {                     \
+    conv<types>(s, x, w, y);                                                                       \
+  }                                                                                                \
+  BD_ENTRY bd_k_conv_dx_##types(bd_rt_conv s, const in *dy, const in *w, out *dx) {                \
+    conv_dx<types>(s, dy, w, dx);                                                                  \
+  }                                                                                                \
+  BD_ENTRY bd_k_conv_dw_##types(bd_rt_conv s, const in *x, const in *dy, int accumulate,           \
+                                out *dw) {                                                         \
+    conv_dw<types>(s, x, dy, accumulate, dw);                                                      \
+  }                                                                                                \
+  BD_ENTRY bd_k_place_filters_##types(bd_rt_conv s, int dtype, const in *filters, int accumulate,  \
+                                      out *dw) {                                                   \
+    place_filters<types>(s, dtype, filters, accumulate, dw);                                       \
+  }
+ENTRIES(floats, float, float)
+ENTRIES(halves, uint16_t, uint16_t)
+ENTRIES(widened, uint16_t, float)

@@ -148,7 +148,6 @@ static void run_parts(bd_rt *rt, const call *c) {
     if (part->kind != BD_CUDA_CONV_DW) continue;
     bd_cuda_place_filters(queue, &c->s, bd_cuda_conv_filters_dtype(part), filters,
                           c->accumulate || n > 0, c->out);
-    bd_cuda_check_launch();
   }
 }
 
@@ -159,7 +158,6 @@ static void run_conv(bd_rt *rt, const void *args) {
     return;
   }
   bd_cuda_conv(bd_cuda_now(rt), &c->s, c->a, c->b, c->out);
-  bd_cuda_check_launch();
 }
 
 static void run_conv_dx(bd_rt *rt, const void *args) {
@@ -169,7 +167,6 @@ static void run_conv_dx(bd_rt *rt, const void *args) {
     return;
   }
   bd_cuda_conv_dx(bd_cuda_now(rt), &c->s, c->a, c->b, c->out);
-  bd_cuda_check_launch();
 }
 
 static void run_conv_dw(bd_rt *rt, const void *args) {
@@ -179,7 +176,6 @@ static void run_conv_dw(bd_rt *rt, const void *args) {
     return;
   }
   bd_cuda_conv_dw(bd_cuda_now(rt), &c->s, c->a, c->b, (int)c->accumulate, c->out);
-  bd_cuda_check_launch();
 }
 
 static void convolve(bd_rt *rt, bd_cuda_conv_kind kind, call c) {
@@ -213,13 +209,11 @@ void bd_rt_convolve_dw(bd_rt *rt, const bd_rt_conv *s, const void *x, const void
 static void run_maxpool(bd_rt *rt, const void *args) {
   const call *const c = args;
   bd_cuda_maxpool(bd_cuda_now(rt), &c->s, c->a, c->out);
-  bd_cuda_check_launch();
 }
 
 static void run_maxpool_grad(bd_rt *rt, const void *args) {
   const call *const c = args;
   bd_cuda_maxpool_grad(bd_cuda_now(rt), &c->s, c->a, c->b, c->out);
-  bd_cuda_check_launch();
 }
 
 // The kernels count points along a dimension in 31 bits.

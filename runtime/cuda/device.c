@@ -25,10 +25,6 @@ void bd_cuda_check_blas(cublasStatus_t status, const char *call) {
                call);
 }
 
-void bd_cuda_check_launch(void) {
-  bd_cuda_check(cudaGetLastError(), "a kernel's start");
-}
-
 void bd_cuda_open_stream(cudaStream_t *out_stream, int exchanges) {
   int least = 0, most = 0;
   BD_CUDA(cudaDeviceGetStreamPriorityRange(&least, &most));
@@ -154,6 +150,7 @@ int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes) {
   device->from = bd_rt_allocate(stages, sizeof *device->from);
   if (bd_cuda_open_segments(rt)) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
   BD_CUDA_BLAS(cublasLtCreate(&device->blas));
+  device->queue.code = bd_cuda_open_code();
   load_code(rt);
   bd_cuda_open_sensors(rt);
   start_threads(rt);
@@ -170,6 +167,7 @@ void bd_cuda_release(bd_rt *rt) {
   bd_cuda_release_products(rt);
   bd_cuda_release_fresh(rt);
   BD_CUDA_BLAS(cublasLtDestroy(device->blas));
+  bd_cuda_close_code(device->queue.code);
   if (device->code) BD_CUDA(cudaLibraryUnload(device->code));
   free(device->kernels);
   free(device->kernel_blocks);

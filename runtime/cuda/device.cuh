@@ -1,15 +1,21 @@
-// What every .cu file needs: its items and its launches.
+// What every .cu file needs: its kernels as the host starts them, and their items. A kernel with
+// templates has an entry for each case, which says by name what it is made for.
 #ifndef BD_RT_CUDA_DEVICE_CUH
 #define BD_RT_CUDA_DEVICE_CUH
-#include "runtime/cuda/kernels.h"
+#include "runtime/cuda/arguments.h"
 #include "runtime/half.h"
 
 #include <math.h>
 
-// The only way a kernel is started.
-#ifndef BD_LAUNCH
-#define BD_LAUNCH(kernel, grid, block, stream, ...) kernel<<<grid, block, 0, stream>>>(__VA_ARGS__)
-#endif
+#define BD_ENTRY extern "C" __global__ void
+// Where such a kernel stands: its entries have it in them, and what they take by value stays where
+// it is.
+#define BD_BODY static __forceinline__ __device__ void
+#define BD_CODE(file)
+#define BD_KERNEL(name, ...) BD_ENTRY bd_k_##name(__VA_ARGS__);
+#include "runtime/cuda/kernels.def"
+#undef BD_CODE
+#undef BD_KERNEL
 
 // Runs the following statement for every item i of [0, count) that falls to this thread.
 #define BD_FOR_ITEMS(i, count)                                                                     \
@@ -67,11 +73,5 @@ static inline __device__ int bd_cuda_member_of(int count, int64_t item, starts s
       high = middle;
   }
   return low;
-}
-
-static inline int blocks_of(const bd_cuda_queue *queue, int64_t items,
-                            int threads = BD_CUDA_THREADS) {
-  const int64_t blocks = (items + threads - 1) / threads;
-  return (int)(blocks < queue->most_blocks ? blocks : queue->most_blocks);
 }
 #endif

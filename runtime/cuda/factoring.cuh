@@ -3,35 +3,10 @@
 #define BD_RT_CUDA_FACTORING_CUH
 #include "runtime/cuda/packs.cuh"
 
-// How Adafactor's averages lie to a rule's elements. A vector is a row, without an average.
-typedef struct bd_cuda_factoring {
-  const float *row, *column;
-  float *mean;
-  bd_cuda_rows rows;
-  int64_t first;
-  int32_t last; // row
-} bd_cuda_factoring;
-
-static inline bd_cuda_factoring bd_cuda_factoring_of(const bd_rt_factors *f) {
-  if (!f->column) return {NULL, f->row, f->mean, bd_cuda_rows_of(f->rows, 0), f->first, 0};
-  return {f->row,   f->column,           f->mean, bd_cuda_rows_of(f->columns, 0),
-          f->first, (int32_t)f->rows - 1};
-}
-
-static inline bool bd_cuda_factoring_fits(const bd_cuda_factoring &f) {
-  return f.rows.row % BD_CUDA_PACK == 0 && f.first % BD_CUDA_PACK == 0 &&
-         bd_cuda_fits(f.column, sizeof(float));
-}
-
 static inline __device__ float bd_cuda_inverse_mean(const bd_cuda_factoring &f) {
   const float eps = 0x1p-23f, mean = f.mean[BD_RT_MEAN_GRADIENT];
   return 1 / (mean > eps ? mean : eps);
 }
-
-// Where an element is in the matrix, less than 2^31 of whose averages lie one after another.
-typedef struct bd_cuda_spot {
-  int32_t row, column;
-} bd_cuda_spot;
 
 static inline __device__ bd_cuda_spot bd_cuda_spot_of(const bd_cuda_factoring &f, int64_t i) {
   int64_t column;

@@ -3,7 +3,7 @@
 #include "runtime/cuda/device.cuh"
 #include "runtime/float8.h"
 
-enum { GROUPS = 256, RUN = BD_RT_F8_GRAIN };
+enum { RUN = BD_RT_F8_GRAIN };
 
 // Element of row `row` and term `term`.
 static __device__ int64_t place_of(const bd_cuda_factor &f, int64_t row, int64_t term) {
@@ -11,7 +11,7 @@ static __device__ int64_t place_of(const bd_cuda_factor &f, int64_t row, int64_t
 }
 
 // Lane l takes elements l, l + lanes, ... in the order in which they lie in memory.
-static __global__ void find_most(bd_cuda_factor f, int64_t lanes, uint32_t *most) {
+BD_ENTRY bd_k_find_most(bd_cuda_factor f, int64_t lanes, uint32_t *most) {
   const int64_t count = f.rows * f.terms;
   BD_FOR_ITEMS(lane, lanes) {
     uint32_t largest = 0;
@@ -26,8 +26,7 @@ static __global__ void find_most(bd_cuda_factor f, int64_t lanes, uint32_t *most
 }
 
 // Of factors without gaps, 16 bytes at a time: which rows they are of makes no difference.
-static __global__ void find_most_packed(const uint4 *data, int64_t packs, int64_t lanes,
-                                        uint32_t *most) {
+BD_ENTRY bd_k_find_most_packed(const uint4 *data, int64_t packs, int64_t lanes, uint32_t *most) {
   BD_FOR_ITEMS(lane, lanes) {
     uint32_t largest = 0;
     for (int64_t i = lane; i < packs; i += lanes) {
@@ -44,8 +43,8 @@ static __global__ void find_most_packed(const uint4 *data, int64_t packs, int64_
 }
 
 // The largest of `each` numbers, for each group.
-static __global__ void find_most_of_groups(const uint32_t *in, int64_t each, int64_t groups,
-                                           uint32_t *most) {
+BD_ENTRY bd_k_find_most_of_groups(const uint32_t *in, int64_t each, int64_t groups,
+                                  uint32_t *most) {
   BD_FOR_ITEMS(group, groups) {
     uint32_t largest = 0;
     for (int64_t i = 0; i < each; i++) {
@@ -56,7 +55,7 @@ static __global__ void find_most_of_groups(const uint32_t *in, int64_t each, int
   }
 }
 
-static __global__ void set_scale(int format, const uint32_t *most, float *scale, float *inverse) {
+BD_ENTRY bd_k_set_scale(int format, const uint32_t *most, float *scale, float *inverse) {
   BD_FOR_ITEMS(i, 1) {
     scale[i] = bd_rt_f8_scale(format, most[i] << 16);
     inverse[i] = bd_rt_f8_inverse(scale[i]);
@@ -72,7 +71,7 @@ struct alignas(RUN) halves {
 
 // Runs of terms; those of neighbouring threads are read from neighbouring places. `packed`: a run's
 // terms lie one after another, from a multiple of 16 bytes on.
-static __global__ void round_runs(bd_cuda_factor f, int packed, const float *scale, run *out) {
+BD_ENTRY bd_k_round_runs(bd_cuda_factor f, int packed, const float *scale, uint4 *out) {
   const int64_t runs = f.terms / RUN;
   BD_FOR_ITEMS(i, f.rows * runs) {
     const int64_t row = f.term_stride == 1 ? i / runs : i % f.rows;
@@ -86,40 +85,6 @@ static __global__ void round_runs(bd_cuda_factor f, int packed, const float *sca
         read.number[j] = f.data[place_of(f, row, first * RUN + j)];
     for (int j = 0; j < RUN; j++)
       made.codes[j] = bd_rt_to_f8(f.format, bd_rt_from_bf16(read.number[j]) * *scale);
-    out[row * runs + first] = made;
+    ((run *)(void *)out)[row * runs + first] = made;
   }
-}
-
-// Whether nothing lies between rows, terms and matrices.
-static bool is_gapless(const bd_cuda_factor &f) {
-  const bool inside = f.term_stride == 1 ? f.row_stride == f.terms : f.term_stride == f.each;
-  return inside && (f.rows == f.each || f.batch_stride == f.each * f.terms);
-}
-
-static bool begins_even(const void *address, int64_t stride) {
-  return ((uintptr_t)address | (uintptr_t)(stride * 2)) % RUN == 0;
-}
-
-void bd_cuda_round_f8(const bd_cuda_queue *queue, const bd_cuda_factor *factor, uint32_t *room,
-                      float *scales, void *out) {
-  const int64_t count = factor->rows * factor->terms;
-  const int64_t most_lanes = BD_CUDA_F8_LANES, wanted = (count + GROUPS - 1) / GROUPS;
-  const int64_t each = wanted < most_lanes / GROUPS ? wanted : most_lanes / GROUPS;
-  uint32_t *const lanes = room, *const groups = lanes + BD_CUDA_F8_LANES;
-  uint32_t *const most = groups + GROUPS;
-  const bool rows = factor->term_stride == 1;
-  const int64_t strides =
-      factor->row_stride | (factor->rows > factor->each ? factor->batch_stride : 0);
-  if (is_gapless(*factor) && begins_even(factor->data, 0))
-    BD_LAUNCH(find_most_packed, blocks_of(queue, each * GROUPS), BD_CUDA_THREADS, queue->stream,
-              (const uint4 *)factor->data, count / 8, each * GROUPS, lanes);
-  else
-    BD_LAUNCH(find_most, blocks_of(queue, each * GROUPS), BD_CUDA_THREADS, queue->stream, *factor,
-              each * GROUPS, lanes);
-  BD_LAUNCH(find_most_of_groups, 1, GROUPS, queue->stream, lanes, each, (int64_t)GROUPS, groups);
-  BD_LAUNCH(find_most_of_groups, 1, 1, queue->stream, groups, (int64_t)GROUPS, (int64_t)1, most);
-  BD_LAUNCH(set_scale, 1, 1, queue->stream, factor->format, most, scales,
-            scales + BD_CUDA_F8_INVERSE);
-  BD_LAUNCH(round_runs, blocks_of(queue, count / RUN), BD_CUDA_THREADS, queue->stream, *factor,
-            (int)(rows && begins_even(factor->data, strides)), scales, (run *)out);
 }

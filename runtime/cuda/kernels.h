@@ -3,46 +3,27 @@
 #ifndef BD_RT_CUDA_KERNELS_H
 #define BD_RT_CUDA_KERNELS_H
 #include "runtime/backend.h"
+#include "runtime/cuda/arguments.h"
 
 #include <cuda_runtime_api.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+// The kernels as they are loaded. Ends the job where they cannot be.
+typedef struct bd_cuda_code bd_cuda_code;
+bd_cuda_code *bd_cuda_open_code(void);
+void bd_cuda_close_code(bd_cuda_code *code);
 
 typedef struct bd_cuda_queue {
   cudaStream_t stream;
   int most_blocks; // of one launch
+  bd_cuda_code *code;
 } bd_cuda_queue;
 
-enum {
-  BD_CUDA_THREADS = 256,   // of a block
-  BD_CUDA_LANES = 1 << 16, // most partial sums of one tensor
-  BD_CUDA_SQUARE_GROUPS = 256,
-  BD_CUDA_SQUARE_LANES = 1 << 20, // most partial sums of one launch for several tensors
-  BD_CUDA_F8_LANES = 1 << 16,     // most partial maxima of bd_cuda_round_f8
-  BD_CUDA_F8_ROOM = BD_CUDA_F8_LANES + 512,
-  BD_CUDA_EMBED_TOKENS = 1 << 13,
-  BD_CUDA_EMBED_BYTES = 10 << 20,   // of sums of tokens
-  BD_CUDA_FACTORS_BYTES = 11 << 20, // of Adafactor's sums
-};
-
-// What a kernel reads on the device instead of taking it as an argument, because it differs from
-// step to step.
-typedef struct bd_cuda_kept {
-  int64_t words[4];
-} bd_cuda_kept;
-typedef struct bd_cuda_pace { // of a rule
-  float factor, rate, shrink, correction2;
-  uint64_t step; // of its draws
-} bd_cuda_pace;
-
-// update.cu: rules of weights that have no memory in common, each with its pace. The rules' own
+// update.c: rules of weights that have no memory in common, each with its pace. The rules' own
 // numbers of bd_cuda_pace are not looked at.
 void bd_cuda_apply(const bd_cuda_queue *queue, int count, const bd_rt_rule *const *rules,
                    const bd_cuda_pace *const *paces);
 
-// optimizer.cu. `partials` holds BD_CUDA_SQUARE_LANES + BD_RT_MOST_SQUARES * BD_CUDA_SQUARE_GROUPS
+// optimizer.c. `partials` holds BD_CUDA_SQUARE_LANES + BD_RT_MOST_SQUARES * BD_CUDA_SQUARE_GROUPS
 // doubles; sums of squares may go to pinned host memory.
 void bd_cuda_narrow(const bd_cuda_queue *queue, int dtype, const float *wide, uint16_t *halves,
                     int64_t count);
@@ -52,15 +33,11 @@ void bd_cuda_square_sums(const bd_cuda_queue *queue, int tensors, const bd_rt_sq
 void bd_cuda_add_loss(const bd_cuda_queue *queue, double *sum, const float *loss);
 void bd_cuda_set(const bd_cuda_queue *queue, float *out, float value);
 
-// adafactor.cu, adafactor_updates.cu: see bd_rt_add_factors and bd_rt_add_updates, of rules that
+// adafactor.c, adafactor_updates.c: see bd_rt_add_factors and bd_rt_add_updates, of rules that
 // have no memory in common. `mixings` is device memory: what differs from step to step, so the
 // rules' factors are not looked at. `mixing`: of their weights' squares, or of their updates'.
 // `room`, of BD_CUDA_FACTORS_BYTES or more, begins at a multiple of 16; the bits do not depend on
 // its size.
-typedef struct bd_cuda_mixings {
-  bd_rt_mixing row, column, gradient;
-  float factor;
-} bd_cuda_mixings;
 typedef struct bd_cuda_factors {
   const bd_rt_rule *rule;
   const bd_cuda_mixings *mixings;
@@ -71,17 +48,9 @@ void bd_cuda_add_factors(const bd_cuda_queue *queue, int count, const bd_cuda_fa
 void bd_cuda_add_updates(const bd_cuda_queue *queue, int count, const bd_cuda_factors *of,
                          void *room, int64_t bytes);
 
-// parts.cu. A tensor of five dimensions of which a group of ranks cut one or two. A block is what
-// one rank gives another, in row-major order and padded to the same size for all peers; the buffer
-// that it is cut from or goes to holds dimension `own` (or none: -1) only in this rank's padded
-// part, and of dimension `peers` the part of every peer.
-typedef struct bd_cuda_cut {
-  int64_t extent[5];
-  int own, peers, parts; // parts: ranks of the group
-} bd_cuda_cut;
-// Elements [from, from + count) of the blocks of peers first, first + 1, ... first + peers - 1, at
-// `count` elements distance in `blocks`; elements that no rank holds are 0 in blocks and nowhere in
-// the buffer. `size`: bytes of an element, 2 or 4.
+// parts.c. Elements [from, from + count) of the blocks of peers first, first + 1, ... first + peers
+// - 1, at `count` elements distance in `blocks`; elements that no rank holds are 0 in blocks and
+// nowhere in the buffer. `size`: bytes of an element, 2 or 4.
 void bd_cuda_pack(const bd_cuda_queue *queue, const bd_cuda_cut *cut, int size, int first,
                   int peers, int64_t from, int64_t count, const void *buffer, void *blocks);
 void bd_cuda_unpack(const bd_cuda_queue *queue, const bd_cuda_cut *cut, int size, int first,
@@ -90,7 +59,7 @@ void bd_cuda_unpack(const bd_cuda_queue *queue, const bd_cuda_cut *cut, int size
 void bd_cuda_combine_lse(const bd_cuda_queue *queue, int parts, int64_t count, const float *in,
                          float *out);
 
-// weights.cu: see bd_rt_place, bd_rt_pick, bd_rt_window and bd_rt_clear_padding. `values` is device
+// weights.c: see bd_rt_place, bd_rt_pick, bd_rt_window and bd_rt_clear_padding. `values` is device
 // memory. `size`: bytes of an element, 2 or 4.
 void bd_cuda_place(const bd_cuda_queue *queue, const bd_rt_weight *weight, const bd_rt_local *local,
                    int64_t first, int64_t count, const float *values, int dtype, void *buffer);
@@ -106,30 +75,23 @@ void bd_cuda_fill(const bd_cuda_queue *queue, const bd_rt_weight *weight, const 
 void bd_cuda_add_halves(const bd_cuda_queue *queue, int dtype, uint16_t *sum, const uint16_t *more,
                         int64_t count);
 
-// float8.cu. A factor in bf16 of `rows` sums of `terms`, one of whose strides is 1; `terms` is a
-// multiple of 16. Rows are of all matrices of a batch, `each` of one.
-typedef struct bd_cuda_factor {
-  const uint16_t *data;
-  int64_t rows, terms, row_stride, term_stride, each, batch_stride;
-  int format;
-} bd_cuda_factor;
-// Row by row in 8 bits, times scales[0]; scales[BD_CUDA_F8_INVERSE] becomes 1 / scales[0], and the
-// next factor's may begin behind BD_CUDA_F8_SCALES: cublasLt reads inverses at multiples of 16
-// bytes alone. `room` holds BD_CUDA_F8_ROOM numbers.
+// float8.c. The factor row by row in 8 bits, times scales[0]; scales[BD_CUDA_F8_INVERSE] becomes 1
+// / scales[0], and the next factor's may begin behind BD_CUDA_F8_SCALES: cublasLt reads inverses at
+// multiples of 16 bytes alone. `room` holds BD_CUDA_F8_ROOM numbers.
 enum { BD_CUDA_F8_INVERSE = 4, BD_CUDA_F8_SCALES = 8 };
 void bd_cuda_round_f8(const bd_cuda_queue *queue, const bd_cuda_factor *factor, uint32_t *room,
                       float *scales, void *out);
 
-// kept.cu: `from` may be changed at once.
+// kept.c: `from` may be changed at once.
 void bd_cuda_put(const bd_cuda_queue *queue, const bd_cuda_kept *from, int count, bd_cuda_kept *to);
 
-// embed.cu, of at most BD_CUDA_EMBED_TOKENS tokens at once, each of which is compared with all.
+// embed.c, of at most BD_CUDA_EMBED_TOKENS tokens at once, each of which is compared with all.
 // `room`, of BD_CUDA_EMBED_BYTES, begins at a multiple of 16.
 void bd_cuda_embed_dw(const bd_cuda_queue *queue, int dtype, const int32_t *ids, const void *dout,
                       int64_t count, int64_t c, int64_t row_start, int64_t rows, int table_dtype,
                       void *dtable, void *room);
 
-// conv.cu and maxpool.cu: see bd_rt_convolve, bd_rt_maxpool and their gradients.
+// conv.c and maxpool.c: see bd_rt_convolve, bd_rt_maxpool and their gradients.
 void bd_cuda_conv(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, const void *w,
                   void *y);
 void bd_cuda_conv_dx(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *dy, const void *w,
@@ -142,8 +104,4 @@ void bd_cuda_place_filters(const bd_cuda_queue *queue, const bd_rt_conv *s, int 
 void bd_cuda_maxpool(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, void *y);
 void bd_cuda_maxpool_grad(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x,
                           const void *dy, void *dx);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -38,7 +38,6 @@ static void multiply(bd_rt *rt, const call *c, const bd_cuda_product *p, const v
   bd_cuda_product_check(rt, p, status, "cublasLtMatmul");
   if (!sums) return;
   bd_cuda_add(bd_cuda_now(rt), e->sums, sums, count);
-  bd_cuda_check_launch();
 }
 
 // Where factors go that are rounded to 8 bits, behind their scales.

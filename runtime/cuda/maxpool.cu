@@ -3,9 +3,8 @@
 #include "runtime/cuda/device.cuh"
 
 enum {
-  PACK_BYTES = 16,
-  ROW = 3,  // points of a window's row that a thread reads before it compares them
-  SIDE = 2, // a thread makes gradients of SIDE x SIDE points
+  ROW = 3, // points of a window's row that a thread reads before it compares them
+  SIDE = BD_CUDA_POOL_SIDE,
 };
 
 // Numbers as bits. `above` are those words, of two halves each, all of whose bits are set where a >
@@ -81,7 +80,6 @@ template <typename type, int count> struct several : type {
     lanes = count,
     in_word = count == 1 ? 1 : (int)(sizeof(uint32_t) / sizeof(typename type::number)),
     words = lanes / in_word,
-    most_points = in_word == 2 ? 1 << 16 : INT32_MAX, // of a window: indices lie as numbers do
   };
   typedef typename unit_of<typename type::number, count>::unit unit;
   struct alignas(words * sizeof(unit)) taken {
@@ -100,24 +98,9 @@ template <typename type, int count> struct several : type {
   }
 };
 
-// What kernels ask of a shape. Along a dimension 31 bits are enough, which takes half as many
-// registers.
-struct pooling {
-  int32_t x[3], y[3], k[3], stride[3], dilation[3], before[3], last;
-  int64_t n, c;
-
-  pooling(const bd_rt_conv *s) : last(s->channels_last != 0), n(s->n), c(s->c) {
-    for (int d = 0; d < 3; d++) {
-      x[d] = (int32_t)s->x[d], y[d] = (int32_t)s->y[d], k[d] = (int32_t)s->k[d];
-      stride[d] = (int32_t)s->stride[d], dilation[d] = (int32_t)s->dilation[d];
-      before[d] = (int32_t)s->before[d];
-    }
-  }
-  __device__ int64_t step() const { return last ? c : 1; } // between points
-};
-
-static __host__ __device__ int64_t points_of(const int32_t *extents) {
-  return (int64_t)extents[0] * extents[1] * extents[2];
+// Between points.
+static __device__ int64_t step_of(const bd_cuda_pooling &s) {
+  return s.last ? s.c : 1;
 }
 
 static __device__ int64_t place_of(const int32_t *extents, const int32_t *at) {
@@ -151,7 +134,7 @@ struct spot {
   int64_t image, channel;
   int32_t point[3];
 
-  __device__ spot(const pooling &s, int lanes, const int32_t *points, int64_t item) {
+  __device__ spot(const bd_cuda_pooling &s, int lanes, const int32_t *points, int64_t item) {
     if (s.last) channel = cut(&item, s.c / lanes) * lanes;
     for (int d = 2; d >= 0; d--)
       point[d] = (int32_t)cut(&item, points[d]);
@@ -159,7 +142,7 @@ struct spot {
     image = item;
   }
   // Where the channels' first point lies among images of `points` points.
-  __device__ int64_t plane(const pooling &s, int64_t points) const {
+  __device__ int64_t plane(const bd_cuda_pooling &s, int64_t points) const {
     return s.last ? image * points * s.c + channel : (image * s.c + channel) * points;
   }
 };
@@ -175,7 +158,7 @@ template <typename types> struct greatest {
   bool found;
 
   // `x` is the plane.
-  __device__ greatest(const pooling &s, const typename types::number *x, const int32_t *y) {
+  __device__ greatest(const bd_cuda_pooling &s, const typename types::number *x, const int32_t *y) {
     int32_t first[3], count[3], at[3];
     for (int d = 0; d < 3; d++) {
       const int32_t start = y[d] * s.stride[d] - s.before[d];
@@ -185,11 +168,11 @@ template <typename types> struct greatest {
     }
     found = count[0] > 0 && count[1] > 0 && count[2] > 0;
     if (!found) return;
-    const int64_t down = (int64_t)s.dilation[1] * s.x[2] * s.step();
+    const int64_t down = (int64_t)s.dilation[1] * s.x[2] * step_of(s);
     int32_t row = (first[0] * s.k[1] + first[1]) * s.k[2] + first[2];
-    begin_with(x + place_of(s.x, at) * s.step(), row);
+    begin_with(x + place_of(s.x, at) * step_of(s), row);
     for (int32_t i = 0; i < count[0]; i++, at[0] += s.dilation[0], row += s.k[1] * s.k[2]) {
-      const typename types::number *from = x + place_of(s.x, at) * s.step();
+      const typename types::number *from = x + place_of(s.x, at) * step_of(s);
       for (int32_t j = 0; j < count[1]; j++, from += down)
         see_row(s, from, row + j * s.k[2], count[2]);
     }
@@ -209,11 +192,11 @@ template <typename types> struct greatest {
     }
   }
 
-  __device__ void see_row(const pooling &s, const typename types::number *x, int32_t point,
+  __device__ void see_row(const bd_cuda_pooling &s, const typename types::number *x, int32_t point,
                           int32_t count) {
     for (; count > 0; count -= ROW, point += ROW) {
       typename types::taken row[ROW];
-      for (int k = 0; k < ROW; k++, x += s.dilation[2] * s.step())
+      for (int k = 0; k < ROW; k++, x += s.dilation[2] * step_of(s))
         if (k < count) row[k] = *(const typename types::taken *)x;
       for (int k = 0; k < ROW; k++)
         if (k < count) see(row[k], types::in_all((uint32_t)(point + k)));
@@ -222,32 +205,26 @@ template <typename types> struct greatest {
 };
 
 template <typename types>
-static __global__ void __launch_bounds__(BD_CUDA_THREADS, 4)
-    maxpool(pooling s, const typename types::number *x, typename types::number *y) {
-  BD_FOR_ITEMS(i, s.n * (s.c / types::lanes) * points_of(s.y)) {
+BD_BODY maxpool(const bd_cuda_pooling &s, const typename types::number *x,
+                typename types::number *y) {
+  BD_FOR_ITEMS(i, s.n * (s.c / types::lanes) * bd_cuda_pool_points(s.y)) {
     const spot to(s, types::lanes, s.y, i);
-    const greatest<types> most(s, x + to.plane(s, points_of(s.x)), to.point);
+    const greatest<types> most(s, x + to.plane(s, bd_cuda_pool_points(s.x)), to.point);
     typename types::taken out;
     for (int w = 0; w < types::words; w++)
       out.word[w] =
           (typename types::unit)(most.found ? most.value[w] : types::in_all(types::LEAST));
-    *(decltype(out) *)(y + to.plane(s, points_of(s.y)) + place_of(s.y, to.point) * s.step()) = out;
+    *(decltype(out) *)(y + to.plane(s, bd_cuda_pool_points(s.y)) +
+                       place_of(s.y, to.point) * step_of(s)) = out;
   }
 }
 
-// Blocks of points that threads make the gradients of.
-struct blocks {
-  int32_t extent[3];
-  __host__ __device__ blocks(const pooling &s)
-      : extent{s.x[0], (s.x[1] + SIDE - 1) / SIDE, (s.x[2] + SIDE - 1) / SIDE} {}
-};
-
-// Those of one block, from the windows that hold any of its points.
+// The gradients of one block of points, from the windows that hold any of its points.
 template <typename types> struct gradients {
   float sum[SIDE * SIDE][types::lanes];
   int32_t first[3], from[3], to[3]; // its first point; the windows, along each dimension
 
-  __device__ gradients(const pooling &s, const int32_t *block) {
+  __device__ gradients(const bd_cuda_pooling &s, const int32_t *block) {
     for (int d = 0; d < 3; d++) {
       const int side = d == 0 ? 1 : SIDE;
       first[d] = block[d] * side;
@@ -259,12 +236,12 @@ template <typename types> struct gradients {
         sum[p][l] = 0;
   }
   // Which of window y's indices along dimension d is the block's number i; -1: none.
-  __device__ int32_t along(const pooling &s, int d, const int32_t *y, int i) const {
+  __device__ int32_t along(const bd_cuda_pooling &s, int d, const int32_t *y, int i) const {
     const int32_t at = first[d] + i - (y[d] * s.stride[d] - s.before[d]);
     const int32_t k = at < 0 ? -1 : divide(at, s.dilation[d]);
     return k < s.k[d] && k * s.dilation[d] == at ? k : -1;
   }
-  __device__ void add(const pooling &s, const int32_t *y, const greatest<types> &most,
+  __device__ void add(const bd_cuda_pooling &s, const int32_t *y, const greatest<types> &most,
                       const typename types::taken &dy) {
     const int32_t i = along(s, 0, y, 0);
     int32_t j[SIDE], k[SIDE];
@@ -289,78 +266,43 @@ template <typename types> struct gradients {
 
 // Windows in ascending order.
 template <typename types>
-static __global__ void __launch_bounds__(BD_CUDA_THREADS, 2)
-    maxpool_grad(pooling s, const typename types::number *x, const typename types::number *dy,
-                 typename types::number *dx) {
+BD_BODY maxpool_grad(bd_cuda_pooling s, const typename types::number *x,
+                     const typename types::number *dy, typename types::number *dx) {
   typedef typename types::taken taken;
-  const blocks parts(s);
-  BD_FOR_ITEMS(i, s.n * (s.c / types::lanes) * points_of(parts.extent)) {
-    const spot to(s, types::lanes, parts.extent, i);
-    const int64_t plane = to.plane(s, points_of(s.x)), windows = to.plane(s, points_of(s.y));
+  int32_t parts[3];
+  bd_cuda_pool_blocks(&s, parts);
+  BD_FOR_ITEMS(i, s.n * (s.c / types::lanes) * bd_cuda_pool_points(parts)) {
+    const spot to(s, types::lanes, parts, i);
+    const int64_t plane = to.plane(s, bd_cuda_pool_points(s.x)),
+                  windows = to.plane(s, bd_cuda_pool_points(s.y));
     gradients<types> g(s, to.point);
     int32_t y[3];
     for (y[0] = g.from[0]; y[0] < g.to[0]; y[0]++)
       for (y[1] = g.from[1]; y[1] < g.to[1]; y[1]++)
         for (y[2] = g.from[2]; y[2] < g.to[2]; y[2]++) {
-          const taken given = *(const taken *)(dy + windows + place_of(s.y, y) * s.step());
+          const taken given = *(const taken *)(dy + windows + place_of(s.y, y) * step_of(s));
           const greatest<types> most(s, x + plane, y);
           if (most.found) g.add(s, y, most, given);
         }
     for (int p = 0; p < SIDE * SIDE; p++) {
       const int32_t at[3] = {g.first[0], g.first[1] + p / SIDE, g.first[2] + p % SIDE};
       if (at[1] < s.x[1] && at[2] < s.x[2])
-        *(taken *)(dx + plane + place_of(s.x, at) * s.step()) = g.rounded(p);
+        *(taken *)(dx + plane + place_of(s.x, at) * step_of(s)) = g.rounded(p);
     }
   }
 }
 
-static bool packed(const void *data) {
-  return (uintptr_t)data % PACK_BYTES == 0;
-}
-
-template <typename types>
-static void start(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, const void *dy,
-                  void *out) {
-  typedef typename types::number number;
-  const pooling shape(s);
-  const int64_t points = points_of(dy ? blocks(shape).extent : shape.y);
-  const int grid = blocks_of(queue, s->n * (s->c / types::lanes) * points);
-  if (dy)
-    BD_LAUNCH(maxpool_grad<types>, grid, BD_CUDA_THREADS, queue->stream, shape, (const number *)x,
-              (const number *)dy, (number *)out);
-  else
-    BD_LAUNCH(maxpool<types>, grid, BD_CUDA_THREADS, queue->stream, shape, (const number *)x,
-              (number *)out);
-}
-
-template <typename type>
-static void choose(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, const void *dy,
-                   void *out) {
-  const int most = PACK_BYTES / (int)sizeof(typename type::number);
-  if (s->channels_last && s->c % most == 0 && packed(x) && packed(dy) && packed(out) &&
-      s->k[0] * s->k[1] * s->k[2] <= several<type, most>::most_points)
-    start<several<type, most>>(queue, s, x, dy, out);
-  else
-    start<several<type, 1>>(queue, s, x, dy, out);
-}
-
-static void pool(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, const void *dy,
-                 void *out) {
-  const int64_t *const points = dy ? s->x : s->y;
-  if (s->n * s->c * points[0] * points[1] * points[2] == 0) return;
-  if (s->dtype == BD_RT_BF16)
-    choose<bfloats>(queue, s, x, dy, out);
-  else if (s->dtype == BD_RT_F16)
-    choose<halves>(queue, s, x, dy, out);
-  else
-    choose<floats>(queue, s, x, dy, out);
-}
-
-void bd_cuda_maxpool(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x, void *y) {
-  pool(queue, s, x, NULL, y);
-}
-
-void bd_cuda_maxpool_grad(const bd_cuda_queue *queue, const bd_rt_conv *s, const void *x,
-                          const void *dy, void *dx) {
-  pool(queue, s, x, dy, dx);
-}
+#define ENTRIES(name, number, type, count)                                                         \
+  BD_ENTRY BD_ROOM(4) bd_k_maxpool_##name(bd_cuda_pooling s, const number *x, number *y) {         \
+    maxpool<several<type, count>>(s, x, y);                                                        \
+  }                                                                                                \
+  BD_ENTRY BD_ROOM(2)                                                                              \
+      bd_k_maxpool_grad_##name(bd_cuda_pooling s, const number *x, const number *dy, number *dx) { \
+    maxpool_grad<several<type, count>>(s, x, dy, dx);                                              \
+  }
+ENTRIES(packs_f32, uint32_t, floats, 4)
+ENTRIES(packs_bf16, uint16_t, bfloats, 8)
+ENTRIES(packs_f16, uint16_t, halves, 8)
+ENTRIES(f32, uint32_t, floats, 1)
+ENTRIES(bf16, uint16_t, bfloats, 1)
+ENTRIES(f16, uint16_t, halves, 1)

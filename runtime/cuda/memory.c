@@ -93,7 +93,6 @@ void bd_rt_place(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local
     const int64_t part = count - done < most ? count - done : most;
     copy(rt, piece, values + done, part * (int64_t)sizeof *piece, cudaMemcpyHostToDevice);
     bd_cuda_place(bd_cuda_now(rt), weight, local, first + done, part, piece, dtype, buffer);
-    bd_cuda_check_launch();
   }
   bd_rt_settle(rt);
 }
@@ -107,7 +106,6 @@ void bd_rt_pick(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local,
     copy(rt, piece, values + done, part * (int64_t)sizeof *piece, cudaMemcpyHostToDevice);
     bd_rt_settle(rt); // `values` is about to be written
     bd_cuda_pick(bd_cuda_now(rt), weight, local, first + done, part, dtype, buffer, piece);
-    bd_cuda_check_launch();
     copy(rt, values + done, piece, part * (int64_t)sizeof *piece, cudaMemcpyDeviceToHost);
   }
   bd_rt_settle(rt);
@@ -118,17 +116,14 @@ void bd_rt_window(bd_rt *rt, const bd_rt_local *local, int64_t first, int64_t co
   if (rt->device->rehearsing || count == 0) return;
   bd_cuda_window(bd_cuda_now(rt), local, first, count, bd_rt_element_bytes(dtype), values, buffer,
                  store);
-  bd_cuda_check_launch();
 }
 
 void bd_rt_clear_padding(bd_rt *rt, const bd_rt_local *local, int dtype, void *buffer) {
   if (rt->device->rehearsing || !bd_rt_local_padded(local)) return;
   bd_cuda_clear_padding(bd_cuda_now(rt), local, bd_rt_element_bytes(dtype), buffer);
-  bd_cuda_check_launch();
 }
 
 void bd_rt_fill(bd_rt *rt, const bd_rt_weight *weight, const bd_rt_local *local, int dtype,
                 void *buffer) {
   bd_cuda_fill(bd_cuda_now(rt), weight, local, rt->options.seed, dtype, buffer);
-  bd_cuda_check_launch();
 }

@@ -5,8 +5,6 @@
 #define BD_RT_CUDA_PACKS_CUH
 #include "runtime/cuda/device.cuh"
 
-enum { BD_CUDA_PACK = 4 };
-
 template <int width> struct bd_cuda_floats { float at[width]; };
 // Two to a word.
 template <int width> struct bd_cuda_halves {
@@ -82,17 +80,6 @@ static inline __device__ void bd_cuda_store(uint16_t *to, const bd_cuda_halves<w
     __stcs((uint2 *)(void *)to, uint2{v.word[0], v.word[1]});
 }
 
-// Numbers that follow one another in rows of `row`, `stride` apart, or (row 0) without rows.
-// Divisions go by the inverse: what is divided is below 2^52.
-typedef struct bd_cuda_rows {
-  int64_t row, stride;
-  double inverse;
-} bd_cuda_rows;
-
-static inline bd_cuda_rows bd_cuda_rows_of(int64_t row, int64_t stride) {
-  return {row, stride, row ? 1 / (double)row : 0};
-}
-
 // The row of number `i`, where there are rows; *column is its place in that.
 static inline __device__ int64_t bd_cuda_row_of(const bd_cuda_rows &r, int64_t i, int64_t *column) {
   const int64_t near = (int64_t)((double)i * r.inverse), rest = i - near * r.row;
@@ -106,14 +93,5 @@ static inline __device__ int64_t bd_cuda_place_of(const bd_cuda_rows &r, int64_t
   int64_t column;
   const int64_t row = bd_cuda_row_of(r, i, &column);
   return row * r.stride + column;
-}
-
-static inline bool bd_cuda_rows_fit(const bd_cuda_rows &r) {
-  return r.row % BD_CUDA_PACK == 0 && (!r.row || r.stride % BD_CUDA_PACK == 0);
-}
-
-// Whether packs of `size` bytes a number may begin there.
-static inline __host__ __device__ bool bd_cuda_fits(const void *at, int size) {
-  return (uintptr_t)at % (uintptr_t)(BD_CUDA_PACK * size) == 0;
 }
 #endif

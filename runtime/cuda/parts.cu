@@ -22,8 +22,8 @@ static __device__ int64_t find(const bd_cuda_cut &cut, int peer, int64_t at) {
 }
 
 template <typename element>
-static __global__ void pack(bd_cuda_cut cut, int first, int peers, int64_t from, int64_t count,
-                            const element *buffer, element *blocks) {
+BD_BODY pack(const bd_cuda_cut &cut, int first, int peers, int64_t from, int64_t count,
+             const element *buffer, element *blocks) {
   BD_FOR_ITEMS(i, peers * count) {
     const int64_t at = find(cut, first + (int)(i / count), from + i % count);
     blocks[i] = at < 0 ? 0 : buffer[at];
@@ -31,15 +31,15 @@ static __global__ void pack(bd_cuda_cut cut, int first, int peers, int64_t from,
 }
 
 template <typename element>
-static __global__ void unpack(bd_cuda_cut cut, int first, int peers, int64_t from, int64_t count,
-                              const element *blocks, element *buffer) {
+BD_BODY unpack(const bd_cuda_cut &cut, int first, int peers, int64_t from, int64_t count,
+               const element *blocks, element *buffer) {
   BD_FOR_ITEMS(i, peers * count) {
     const int64_t at = find(cut, first + (int)(i / count), from + i % count);
     if (at >= 0) buffer[at] = blocks[i];
   }
 }
 
-static __global__ void combine_lse(int parts, int64_t count, const float *in, float *out) {
+BD_ENTRY bd_k_combine_lse(int parts, int64_t count, const float *in, float *out) {
   BD_FOR_ITEMS(i, count) {
     float sum = in[i];
     for (int r = 1; r < parts; r++) {
@@ -51,36 +51,13 @@ static __global__ void combine_lse(int parts, int64_t count, const float *in, fl
   }
 }
 
-// A kernel for elements of `size` bytes, between `in` and `out`.
-#define LAUNCH_OF_SIZE(kernel, type)                                                               \
-  BD_LAUNCH(kernel<type>, grid, BD_CUDA_THREADS, queue->stream, *cut, first, peers, from, count,   \
-            (const type *)in, (type *)out)
-#define LAUNCH(kernel)                                                                             \
-  if (size == 1)                                                                                   \
-    LAUNCH_OF_SIZE(kernel, uint8_t);                                                               \
-  else if (size == 2)                                                                              \
-    LAUNCH_OF_SIZE(kernel, uint16_t);                                                              \
-  else if (size == 4)                                                                              \
-    LAUNCH_OF_SIZE(kernel, uint32_t);                                                              \
-  else                                                                                             \
-    LAUNCH_OF_SIZE(kernel, uint64_t)
-
-void bd_cuda_pack(const bd_cuda_queue *queue, const bd_cuda_cut *cut, int size, int first,
-                  int peers, int64_t from, int64_t count, const void *in, void *out) {
-  const int grid = blocks_of(queue, peers * count);
-  if (grid == 0) return;
-  LAUNCH(pack);
-}
-
-void bd_cuda_unpack(const bd_cuda_queue *queue, const bd_cuda_cut *cut, int size, int first,
-                    int peers, int64_t from, int64_t count, const void *in, void *out) {
-  const int grid = blocks_of(queue, peers * count);
-  if (grid == 0) return;
-  LAUNCH(unpack);
-}
-
-void bd_cuda_combine_lse(const bd_cuda_queue *queue, int parts, int64_t count, const float *in,
-                         float *out) {
-  BD_LAUNCH(combine_lse, blocks_of(queue, count), BD_CUDA_THREADS, queue->stream, parts, count, in,
-            out);
-}
+#define MOVE(move, bits, size)                                                                     \
+  BD_ENTRY bd_k_##move##_##size(bd_cuda_cut cut, int first, int peers, int64_t from,               \
+                                int64_t count, const uint##bits##_t *in, uint##bits##_t *out) {    \
+    move(cut, first, peers, from, count, in, out);                                                 \
+  }
+#define MOVE_BOTH(bits, size) MOVE(pack, bits, size) MOVE(unpack, bits, size)
+MOVE_BOTH(8, 1)
+MOVE_BOTH(16, 2)
+MOVE_BOTH(32, 4)
+MOVE_BOTH(64, 8)

@@ -1,6 +1,6 @@
 // The state of one rank with a GPU.
 //
-// All that is used of CUDA, besides kernel launches:
+// All that is used of CUDA:
 //   cudaGetDeviceCount cudaSetDevice cudaDeviceGetAttribute cudaDeviceGetPCIBusId cudaMemGetInfo
 //   cudaDriverGetVersion cudaRuntimeGetVersion cudaGetDeviceProperties cudaGetErrorString
 //   cudaGetLastError
@@ -150,9 +150,9 @@ struct bd_rt_device {
   // bd_rt_workspace gives, the rest is everyone's between two calls: `room`.
   char *library, *room;
   int64_t library_bytes, room_bytes;
-  bd_cuda_kept *kept; // behind the room, BD_CUDA_MOST_KEPT
-  cudaLibrary_t code;
-  cudaKernel_t *kernels;   // of the program
+  bd_cuda_kept *kept;      // behind the room, BD_CUDA_MOST_KEPT
+  cudaLibrary_t code;      // of the program
+  cudaKernel_t *kernels;   // in it
   unsigned *kernel_blocks; // of each, for every multiprocessor
   cublasLtHandle_t blas;
   bd_cuda_product **products; // a hash table
@@ -184,8 +184,6 @@ void bd_cuda_check(cudaError_t error, const char *call);
 void bd_cuda_check_blas(cublasStatus_t status, const char *call);
 #define BD_CUDA(call) bd_cuda_check(call, #call)
 #define BD_CUDA_BLAS(call) bd_cuda_check_blas(call, #call)
-// Ends the job for the kernels just launched when they could not be.
-void bd_cuda_check_launch(void);
 
 // The rank has met the others, who are to know when it ends early; NULL: it leaves them.
 void bd_cuda_enter(const bd_rt *rt);

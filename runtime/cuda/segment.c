@@ -148,10 +148,7 @@ static void flush(bd_rt *rt) {
   bd_cuda_segments *const s = rt->device->segments;
   if (s->running || s->count == 0) return;
   s->running = 1;
-  if (s->kept_count > 0) {
-    bd_cuda_put(&rt->device->queue, s->kept, s->kept_count, rt->device->kept);
-    bd_cuda_check_launch();
-  }
+  if (s->kept_count > 0) bd_cuda_put(&rt->device->queue, s->kept, s->kept_count, rt->device->kept);
   start(rt);
   s->count = s->kept_count = 0;
   s->bytes = 0;
@@ -197,7 +194,6 @@ const void *bd_cuda_keep(bd_rt *rt, const void *what, size_t bytes) {
   memcpy(&kept, what, bytes);
   if (!gathers(rt)) {
     bd_cuda_put(bd_cuda_now(rt), &kept, 1, rt->device->kept);
-    bd_cuda_check_launch();
     return rt->device->kept;
   }
   if (s->kept_count == BD_CUDA_MOST_KEPT) flush(rt);

@@ -68,12 +68,10 @@ void bd_rt_launch(bd_rt *rt, int number, int buffer_count, char *const *buffers,
 void bd_rt_loss_gradient(bd_rt *rt, float *out) {
   if (rt->device->rehearsing) return;
   bd_cuda_set(bd_cuda_now(rt), out, rt->target_share * rt->loss_scale);
-  bd_cuda_check_launch();
 }
 
 static void run_add_loss(bd_rt *rt, const void *args) {
   bd_cuda_add_loss(bd_cuda_now(rt), rt->sums, *(const float *const *)args);
-  bd_cuda_check_launch();
 }
 
 void bd_rt_add_loss(bd_rt *rt, const float *loss, uint32_t partial) {
@@ -97,7 +95,6 @@ static void run_embed_dw(bd_rt *rt, const void *args) {
     bd_cuda_embed_dw(bd_cuda_now(rt), (int)e->dtype, e->ids + done, e->dout + done * e->c * size,
                      bd_rt_least(e->count - done, most), e->c, e->row_start, e->rows,
                      (int)e->table_dtype, e->dtable, device->room);
-    bd_cuda_check_launch();
   }
 }
 
@@ -113,7 +110,6 @@ void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, 
 void bd_rt_narrow(bd_rt *rt, int dtype, const float *wide, uint16_t *halves, int64_t count) {
   if (rt->device->rehearsing) return;
   bd_cuda_narrow(bd_cuda_now(rt), dtype, wide, halves, count);
-  bd_cuda_check_launch();
 }
 
 typedef struct addition {
@@ -128,7 +124,6 @@ static void run_add(bd_rt *rt, const void *args) {
     bd_cuda_add(bd_cuda_now(rt), a->sum, a->more, a->count);
   else
     bd_cuda_add_halves(bd_cuda_now(rt), (int)a->dtype, a->sum, a->more, a->count);
-  bd_cuda_check_launch();
 }
 
 void bd_rt_add(bd_rt *rt, int dtype, void *sum, const void *more, int64_t count) {
@@ -152,7 +147,6 @@ static void run_square_sums(bd_rt *rt, const void *args) {
   const squares *const s = args;
   double *const room = (double *)(void *)rt->device->room;
   bd_cuda_square_sums(bd_cuda_now(rt), (int)s->tensors, s->of, room);
-  bd_cuda_check_launch();
 }
 
 void bd_rt_square_sums(bd_rt *rt, int tensors, const bd_rt_squares *list) {
@@ -179,7 +173,6 @@ static void run_apply(bd_rt *rt, const void *args) {
       paces[count++] = u->pace;
     }
     bd_cuda_apply(bd_cuda_now(rt), count, rules, paces);
-    bd_cuda_check_launch();
   }
 }
 
@@ -229,7 +222,6 @@ static void run_averages(bd_rt *rt, const averaging *a, bd_cuda_body body, add_a
     for (; a && count < MOST_UPDATES; a = bd_cuda_take_next(rt, body))
       of[count++] = (bd_cuda_factors){&a->rule, a->mixings, a->mixing};
     add(bd_cuda_now(rt), count, of, rt->device->room, rt->device->room_bytes);
-    bd_cuda_check_launch();
   }
 }
 

@@ -1,13 +1,8 @@
 // The optimizers, element by element with the arithmetic of the CPU's.
 #include "runtime/cuda/factoring.cuh"
 
-enum {
-  AHEAD = 2, // packs of each array that a thread reads before it computes
-  CHUNK = AHEAD * BD_CUDA_THREADS * BD_CUDA_PACK, // elements, a block's at once
-  ROUND_THREADS = 128, // of a block: what has registers left takes half of one of 256
-  TILES = 4,           // of draws, a thread's at once
-  LIST_BYTES = 4096,   // of what a launch takes by value
-};
+// Packs of each array that a thread reads before it computes.
+enum { AHEAD = BD_CUDA_CHUNK / (BD_CUDA_THREADS * BD_CUDA_PACK) };
 
 // What is the same for all elements of a rule.
 typedef struct settings {
@@ -82,28 +77,23 @@ struct sgd : plain {
   }
 };
 
-// A weight of several whose updates one launch makes.
-template <typename optimizer> struct part : optimizer::averages {
-  float *weight, *first, *second;
-  uint16_t *halves;
-  const void *gradient; // f32, or bf16
-  const bd_cuda_pace *pace;
-  int64_t count, chunk; // the first of its chunks
-  bd_cuda_rows rows;
-  float decay, beta1, beta2, eps;
-  int32_t half_dtype, packs;
-};
-// Without a master: element -before begins a tile of draws, if they come in tiles. `across`: tiles
-// in a row of averages, or 1 where these do not begin with tiles.
-template <typename optimizer> struct rounded : part<optimizer> {
-  int64_t before, across;
-  bd_rt_draws draws;
-};
+// A weight of several whose updates one launch makes, as update.h says.
+template <typename optimizer> struct part : optimizer::averages, bd_cuda_rule_part {};
+template <typename optimizer> struct rounded : part<optimizer>, bd_cuda_rounding {};
 template <typename member> struct part_list {
-  static constexpr int most = (LIST_BYTES - 2 * (int)sizeof(int64_t)) / (int)sizeof(member);
   int64_t parts, chunks;
-  member of[most];
+  member of[(BD_CUDA_LIST_BYTES - 2 * (int)sizeof(int64_t)) / (int)sizeof(member)];
 };
+static_assert(sizeof(part<adam>) == sizeof(bd_cuda_rule_part) &&
+                  sizeof(part<adafactor>) ==
+                      sizeof(bd_cuda_factoring) + sizeof(bd_cuda_rule_part) &&
+                  sizeof(rounded<adafactor>) == sizeof(part<adafactor>) + sizeof(bd_cuda_rounding),
+              "the host puts one behind another");
+
+template <typename member>
+static __device__ const part_list<member> &list_of(const bd_cuda_rule_list &list) {
+  return *(const part_list<member> *)(const void *)&list;
+}
 
 template <typename member>
 static __device__ int part_of(const part_list<member> &list, int64_t chunk) {
@@ -209,8 +199,8 @@ template <typename optimizer, int width>
 static __device__ void update_chunk(const part<optimizer> &p, int64_t chunk) {
   constexpr int step = BD_CUDA_THREADS * width;
   const float inverse = inverse_of(p);
-  const int64_t begin = (chunk - p.chunk) * CHUNK + threadIdx.x * width;
-  for (int64_t start = begin; start < begin + CHUNK; start += AHEAD * step) {
+  const int64_t begin = (chunk - p.chunk) * BD_CUDA_CHUNK + threadIdx.x * width;
+  for (int64_t start = begin; start < begin + BD_CUDA_CHUNK; start += AHEAD * step) {
     numbers<width> n[AHEAD];
     int64_t at[AHEAD];
     for (int k = 0; k < AHEAD; k++) {
@@ -232,8 +222,7 @@ static __device__ void update_chunk(const part<optimizer> &p, int64_t chunk) {
   }
 }
 
-template <typename optimizer>
-static __global__ void BD_ROOM(4) update(part_list<part<optimizer>> list) {
+template <typename optimizer> BD_BODY update(const part_list<part<optimizer>> &list) {
   for (int64_t chunk = blockIdx.x; chunk < list.chunks; chunk += gridDim.x) {
     typename optimizer::template held<part<optimizer>> p = list.of[part_of(list, chunk)];
     if (p.packs)
@@ -320,11 +309,11 @@ static __device__ void round_tile(const held_rule<optimizer> &h, int64_t i, bd_c
   }
 }
 
-// Without masters. The elements that are a tile's of draws follow one another. A thread takes TILES
-// tiles that lie one below another, so that what is read of columns is near from the second on.
+// Without masters. The elements that are a tile's of draws follow one another. A thread takes
+// BD_CUDA_ROUND_TILES tiles that lie one below another, so that what is read of columns is near
+// from the second on.
 template <typename optimizer, typename of_gradient>
-static __global__ void BD_ROOM_OF(ROUND_THREADS, optimizer::has_second ? 4 : 5)
-    round_tiles(part_list<rounded<optimizer>> list) {
+BD_BODY round_tiles(const part_list<rounded<optimizer>> &list) {
   constexpr int width = BD_CUDA_PACK, of_tile = BD_RT_DRAW_LANES / width;
   int number = part_of(list, blockIdx.x);
   for (int64_t chunk = blockIdx.x; chunk < list.chunks; number++) {
@@ -333,12 +322,13 @@ static __global__ void BD_ROOM_OF(ROUND_THREADS, optimizer::has_second ? 4 : 5)
     const held_rule<optimizer> h = {rule, settings_of<optimizer>(rule),
                                     inverse_of<optimizer>(rule)};
     for (; chunk < end; chunk += gridDim.x) {
-      const int64_t item = (chunk - rule.chunk) * ROUND_THREADS + threadIdx.x;
+      const int64_t item = (chunk - rule.chunk) * BD_CUDA_ROUND_THREADS + threadIdx.x;
       const int64_t column = item / of_tile, group = column / rule.across;
-      const int64_t tile = column + group * (TILES - 1) * rule.across;
+      const int64_t tile = column + group * (BD_CUDA_ROUND_TILES - 1) * rule.across;
       int64_t i = tile * BD_RT_DRAW_TILE + item % of_tile * width - rule.before;
       BD_ROLLED
-      for (int k = 0; k < TILES && i < rule.count; k++, i += rule.across * BD_RT_DRAW_TILE) {
+      for (int k = 0; k < BD_CUDA_ROUND_TILES && i < rule.count;
+           k++, i += rule.across * BD_RT_DRAW_TILE) {
         const bd_cuda_spot spot = first_spot<optimizer>(rule, i);
         if (is_plain(rule, spot, i))
           round_tile<true, of_gradient>(h, i, spot);
@@ -352,10 +342,10 @@ static __global__ void BD_ROOM_OF(ROUND_THREADS, optimizer::has_second ? 4 : 5)
 // The same where elements lie otherwise. A thread takes elements of 256 that are BD_RT_DRAW_LANES
 // apart: one draw serves them all, or two where these do not begin with a tile.
 template <typename optimizer, typename of_gradient>
-static __global__ void round_any(part_list<rounded<optimizer>> list) {
+BD_BODY round_any(const part_list<rounded<optimizer>> &list) {
   for (int64_t chunk = blockIdx.x; chunk < list.chunks; chunk += gridDim.x) {
     const rounded<optimizer> &rule = list.of[part_of(list, chunk)];
-    const int64_t item = (chunk - rule.chunk) * ROUND_THREADS + threadIdx.x;
+    const int64_t item = (chunk - rule.chunk) * BD_CUDA_ROUND_THREADS + threadIdx.x;
     const settings u = settings_of<optimizer>(rule);
     const float inverse = inverse_of<optimizer>(rule);
     const int64_t start = item / BD_RT_DRAW_LANES * BD_RT_DRAW_TILE + item % BD_RT_DRAW_LANES;
@@ -384,145 +374,21 @@ static __global__ void round_any(part_list<rounded<optimizer>> list) {
   }
 }
 
-// Whether the elements can be taken four by four.
-static bool comes_in_packs(const bd_rt_rule *u, const bd_cuda_rows &rows,
-                           const bd_cuda_factoring &f) {
-  const int size = sizeof(float);
-  const int gradient = u->gradient_dtype == BD_RT_F32 ? size : (int)sizeof *u->halves;
-  return u->count % BD_CUDA_PACK == 0 && bd_cuda_rows_fit(rows) &&
-         bd_cuda_fits(u->gradient, gradient) && bd_cuda_fits(u->weight, size) &&
-         bd_cuda_fits(u->first, size) && bd_cuda_fits(u->second, size) &&
-         bd_cuda_fits(u->halves, sizeof *u->halves) &&
-         (u->kind != BD_RT_ADAFACTOR || bd_cuda_factoring_fits(f));
-}
-
-// Whether what follows element -before of the rule, 256 by 256, are tiles of draws.
-template <typename optimizer>
-static bool comes_in_tiles(const bd_rt_rule *u, const part<optimizer> &p, int64_t *before) {
-  const bd_rt_draws *const d = &u->draws;
-  const int64_t tile = BD_RT_DRAW_TILE, last = d->rank - 1;
-  if constexpr (optimizer::has_average)
-    if (p.f.rows.row < BD_RT_DRAW_LANES) return false;
-  *before = last > 0 ? 0 : (d->first + (last == 0 ? d->start[0] : 0)) % tile;
-  if (last <= 0) return *before % BD_CUDA_PACK == 0;
-  return d->first % tile == 0 && d->dims[last] % tile == 0 && d->start[last] % tile == 0 &&
-         d->extent[last] % tile == 0;
-}
-
-// Of blocks of threads that take `width` neighbours of each part of `group` tiles.
-template <typename optimizer>
-static int64_t round_chunks(const rounded<optimizer> &p, int64_t width, int64_t group) {
-  const int64_t tiles = (p.before + p.count + BD_RT_DRAW_TILE - 1) / BD_RT_DRAW_TILE;
-  const int64_t columns = (tiles + group * p.across - 1) / (group * p.across) * p.across;
-  return (columns * BD_RT_DRAW_LANES / width + ROUND_THREADS - 1) / ROUND_THREADS;
-}
-
-// How many tiles of draws are a row of averages, or 1.
-template <typename optimizer> static int64_t tiles_across(const rounded<optimizer> &p) {
-  if constexpr (optimizer::has_average)
-    if (p.f.rows.row % BD_RT_DRAW_TILE == 0 && (p.f.first - p.before) % BD_RT_DRAW_TILE == 0)
-      return p.f.rows.row / BD_RT_DRAW_TILE;
-  return 1;
-}
-
-template <typename optimizer>
-static void put_factoring(part<optimizer> *p, const bd_cuda_factoring &f) {
-  if constexpr (optimizer::has_average) p->f = f;
-}
-
-template <typename optimizer>
-static void fill(part<optimizer> *p, const bd_rt_rule *u, const bd_cuda_pace *pace) {
-  const bd_cuda_factoring f =
-      optimizer::has_average ? bd_cuda_factoring_of(&u->factors) : bd_cuda_factoring{};
-  put_factoring(p, f);
-  p->weight = u->weight, p->first = u->first, p->second = u->second, p->halves = u->halves;
-  p->gradient = u->gradient, p->pace = pace;
-  p->count = u->count;
-  p->rows = bd_cuda_rows_of(u->row, u->stride);
-  p->decay = u->decay, p->beta1 = u->beta1, p->beta2 = u->beta2, p->eps = u->eps;
-  p->half_dtype = u->half_dtype, p->packs = comes_in_packs(u, p->rows, f);
-}
-
-// Starts what is in the list, if there is something.
-template <typename member>
-static void start(const bd_cuda_queue *queue, void (*kernel)(part_list<member>), int threads,
-                  part_list<member> *list) {
-  const int64_t most = (int64_t)queue->most_blocks * BD_CUDA_THREADS / threads;
-  if (list->parts > 0)
-    BD_LAUNCH(kernel, (int)bd_rt_least(list->chunks, most), threads, queue->stream, *list);
-  list->parts = list->chunks = 0;
-}
-
-// Puts it behind what is in the list, of which a launch takes so many.
-template <typename member>
-static void put(const bd_cuda_queue *queue, void (*kernel)(part_list<member>), int threads,
-                part_list<member> *list, const member &p, int64_t chunks) {
-  member *const to = &list->of[list->parts++];
-  *to = p;
-  to->chunk = list->chunks;
-  list->chunks += chunks;
-  if (list->parts == list->most) start(queue, kernel, threads, list);
-}
-
-// Of weights without masters.
-template <typename optimizer> struct rounded_lists { part_list<rounded<optimizer>> tiles, any; };
-
-template <typename optimizer, typename of_gradient>
-static void put_rounded(const bd_cuda_queue *queue, rounded_lists<optimizer> *lists,
-                        const bd_rt_rule *u, const bd_cuda_pace *pace) {
-  rounded<optimizer> p = {};
-  fill<optimizer>(&p, u, pace);
-  p.draws = u->draws, p.across = 1;
-  if (p.packs && comes_in_tiles<optimizer>(u, p, &p.before)) {
-    p.across = tiles_across(p);
-    put(queue, round_tiles<optimizer, of_gradient>, ROUND_THREADS, &lists->tiles, p,
-        round_chunks(p, BD_CUDA_PACK, TILES));
-  } else {
-    put(queue, round_any<optimizer, of_gradient>, ROUND_THREADS, &lists->any, p,
-        round_chunks(p, 1, 1));
+#define ROUND(optimizer, name, of_gradient)                                                        \
+  BD_ENTRY BD_ROOM_OF(BD_CUDA_ROUND_THREADS, optimizer::has_second ? 4 : 5)                        \
+      bd_k_round_tiles_##optimizer##_##name(bd_cuda_rule_list list) {                              \
+    round_tiles<optimizer, of_gradient>(list_of<rounded<optimizer>>(list));                        \
+  }                                                                                                \
+  BD_ENTRY bd_k_round_any_##optimizer##_##name(bd_cuda_rule_list list) {                           \
+    round_any<optimizer, of_gradient>(list_of<rounded<optimizer>>(list));                          \
   }
-}
-
-template <typename optimizer, typename of_gradient>
-static void start_rounded(const bd_cuda_queue *queue, rounded_lists<optimizer> *lists) {
-  start(queue, round_tiles<optimizer, of_gradient>, ROUND_THREADS, &lists->tiles);
-  start(queue, round_any<optimizer, of_gradient>, ROUND_THREADS, &lists->any);
-}
-
-template <typename optimizer>
-static void put_wide(const bd_cuda_queue *queue, part_list<part<optimizer>> *list,
-                     const bd_rt_rule *u, const bd_cuda_pace *pace) {
-  part<optimizer> p = {};
-  fill<optimizer>(&p, u, pace);
-  put(queue, update<optimizer>, BD_CUDA_THREADS, list, p, (u->count + CHUNK - 1) / CHUNK);
-}
-
-// Those of the rules that are of the kind.
-template <typename optimizer>
-static void apply(const bd_cuda_queue *queue, int kind, int count, const bd_rt_rule *const *rules,
-                  const bd_cuda_pace *const *paces) {
-  part_list<part<optimizer>> wide = {};
-  rounded_lists<optimizer> of_floats = {}, of_halves = {};
-  for (int i = 0; i < count; i++) {
-    const bd_rt_rule *const u = rules[i];
-    if (u->kind != kind || u->count == 0) continue;
-    if (u->weight)
-      put_wide(queue, &wide, u, paces[i]);
-    else if (u->gradient_dtype == BD_RT_F32)
-      put_rounded<optimizer, float>(queue, &of_floats, u, paces[i]);
-    else
-      put_rounded<optimizer, uint16_t>(queue, &of_halves, u, paces[i]);
-  }
-  start(queue, update<optimizer>, BD_CUDA_THREADS, &wide);
-  start_rounded<optimizer, float>(queue, &of_floats);
-  start_rounded<optimizer, uint16_t>(queue, &of_halves);
-}
-
-void bd_cuda_apply(const bd_cuda_queue *queue, int count, const bd_rt_rule *const *rules,
-                   const bd_cuda_pace *const *paces) {
-  apply<adam>(queue, BD_RT_ADAMW, count, rules, paces);
-  apply<adam>(queue, BD_RT_ADAM, count, rules, paces);
-  apply<momentum>(queue, BD_RT_MOMENTUM, count, rules, paces);
-  apply<adafactor>(queue, BD_RT_ADAFACTOR, count, rules, paces);
-  apply<sgd>(queue, BD_RT_SGD, count, rules, paces);
-}
+#define ENTRIES(optimizer)                                                                         \
+  BD_ENTRY BD_ROOM(4) bd_k_update_##optimizer(bd_cuda_rule_list list) {                            \
+    update<optimizer>(list_of<part<optimizer>>(list));                                             \
+  }                                                                                                \
+  ROUND(optimizer, f32, float)                                                                     \
+  ROUND(optimizer, bf16, uint16_t)
+ENTRIES(adam)
+ENTRIES(momentum)
+ENTRIES(adafactor)
+ENTRIES(sgd)

@@ -11,7 +11,7 @@ fail() { echo "FAIL: $*"; exit 1; }
 
 mkdir -p fake toolkit/bin toolkit/include
 printf '#!/bin/sh\ncase $1 in -L) echo "GPU 0: Fake" ;; *) echo Fake ;; esac\n' >fake/nvidia-smi
-printf '#!/bin/sh\necho "Cuda compilation tools, release 13.0, V13.0"\n' >toolkit/bin/nvcc
+printf '#!/bin/sh\necho "Cuda compilation tools, release 13.0, V13.0"\n' >toolkit/bin/ptxas
 : >toolkit/include/nccl.h
 # Copies 1000 bytes a second.
 cat >fake/cc <<'END'
@@ -21,7 +21,7 @@ while [ "$1" != -o ]; do shift; done
 printf '#!/bin/sh\necho 1e3\n' >"$2"
 chmod +x "$2"
 END
-chmod +x fake/nvidia-smi fake/cc toolkit/bin/nvcc
+chmod +x fake/nvidia-smi fake/cc toolkit/bin/ptxas
 
 # NAME WORK MICRO-BATCH SECONDS STATUS: a folder whose steps take as long; the first two are slower. Further lines of
 # check/work come from standard input.

@@ -19,12 +19,12 @@ case $1 in
 esac
 END
 printf '#!/bin/sh\nexit 1\n' >none/nvidia-smi
-cat >toolkit/bin/nvcc <<'END'
+cat >toolkit/bin/ptxas <<'END'
 #!/bin/sh
-case $1 in --list-gpu-code) printf '%s\n' sm_80 sm_90 ;; *) echo "Cuda compilation tools, release 13.0, V13.0" ;; esac
+case $1 in --help) echo "Allowed values for this option:  'sm_80','sm_90'" ;; *) echo "Cuda compilation tools, release 13.0, V13.0" ;; esac
 END
 : >toolkit/include/nccl.h
-chmod +x fake/nvidia-smi none/nvidia-smi toolkit/bin/nvcc
+chmod +x fake/nvidia-smi none/nvidia-smi toolkit/bin/ptxas
 
 # NAME LOSS ARENA STATUS [USED]: a folder whose four ranks do as told. ARENA: what the driver says that the third's has, whatever
 # it asked for; USED: what NVML says of the second GPU, without which NVML is not there. Ranks check what they were started with.
@@ -352,7 +352,7 @@ unset CUDA_VISIBLE_DEVICES
 run 77 good
 says 'this machine has no NVIDIA GPU'
 printf '#!/bin/sh\necho "GPU 0: Fake"\n' >fake/nvidia-smi
-rm toolkit/bin/nvcc
+rm toolkit/bin/ptxas
 run 77 good
 says 'there is no CUDA toolkit'
 echo "all as it should be"

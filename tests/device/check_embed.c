@@ -36,6 +36,7 @@ static uint32_t next_random(void) {
 static void set_up(memory *m) {
   MUST(cudaSetDevice(0));
   MUST(cudaStreamCreateWithPriority(&m->queue.stream, cudaStreamNonBlocking, 0));
+  m->queue.code = bd_cuda_open_code();
   MUST(cudaMalloc((void **)&m->ids, sizeof ids));
   MUST(cudaMalloc(&m->dout, sizeof values));
   MUST(cudaMalloc(&m->table, sizeof before));
@@ -56,6 +57,7 @@ static void tear_down(memory *m) {
   MUST(cudaFree(m->dout));
   MUST(cudaFree(m->table));
   MUST(cudaFree(m->room));
+  bd_cuda_close_code(m->queue.code);
   MUST(cudaStreamDestroy(m->queue.stream));
 }
 

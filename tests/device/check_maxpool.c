@@ -197,11 +197,13 @@ int main(void) {
   memory m = {.bytes = MOST};
   MUST(cudaSetDevice(0));
   MUST(cudaStreamCreateWithPriority(&m.queue.stream, cudaStreamNonBlocking, 0));
+  m.queue.code = bd_cuda_open_code();
   MUST(cudaMalloc((void **)&m.device, m.bytes));
   MUST(cudaMallocHost((void **)&m.host, m.bytes));
   all(&m);
   MUST(cudaFree(m.device));
   MUST(cudaFreeHost(m.host));
+  bd_cuda_close_code(m.queue.code);
   MUST(cudaStreamDestroy(m.queue.stream));
   return check_result(0);
 }

@@ -26,6 +26,7 @@ static void set_up(memory *m) {
   uint64_t seed = 7;
   MUST(cudaSetDevice(0));
   MUST(cudaStreamCreateWithPriority(&m->queue.stream, cudaStreamNonBlocking, 0));
+  m->queue.code = bd_cuda_open_code();
   MUST(cudaMalloc((void **)&m->data, bytes));
   MUST(cudaMalloc((void **)&m->partials, (ROOM + GUARDED) * sizeof(double)));
   MUST(cudaMallocHost((void **)&m->host, bytes));
@@ -119,6 +120,7 @@ int main(void) {
   MUST(cudaFree(m.halves));
   MUST(cudaFreeHost(m.host_halves));
   MUST(cudaFreeHost(m.sums));
+  bd_cuda_close_code(m.queue.code);
   MUST(cudaStreamDestroy(m.queue.stream));
   return check_result(0);
 }

@@ -34,6 +34,7 @@ static void *room(size_t bytes) {
 static void set_up(memory *m) {
   MUST(cudaSetDevice(0));
   MUST(cudaStreamCreateWithPriority(&m->queue.stream, cudaStreamNonBlocking, 0));
+  m->queue.code = bd_cuda_open_code();
   m->weight = room(FLOATS * sizeof(float));
   m->first = room(FLOATS * sizeof(float));
   m->second = room(FLOATS * sizeof(float));
@@ -51,6 +52,7 @@ static void tear_down(memory *m) {
                        m->sums,   m->halves, m->narrow, m->pace,     m->mixings};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     MUST(cudaFree(all[i]));
+  bd_cuda_close_code(m->queue.code);
   MUST(cudaStreamDestroy(m->queue.stream));
 }
 

@@ -11,9 +11,9 @@ fail() { echo "FAIL: $*"; cat log; exit 1; }
 
 mkdir -p bin toolkit/bin toolkit/include shared
 printf '#!/bin/sh\ncase $1 in -L) echo "GPU 0: Fake"; echo "GPU 1: Fake" ;; *) echo Fake ;; esac\n' >bin/nvidia-smi
-printf '#!/bin/sh\necho "Cuda compilation tools, release 13.0, V13.0"\n' >toolkit/bin/nvcc
+printf '#!/bin/sh\necho "Cuda compilation tools, release 13.0, V13.0"\n' >toolkit/bin/ptxas
 : >toolkit/include/nccl.h
-chmod +x bin/nvidia-smi toolkit/bin/nvcc
+chmod +x bin/nvidia-smi toolkit/bin/ptxas
 export PATH=$work/bin:$PATH CUDA_HOME=$work/toolkit BD_FAKE_FOLDER=$work/shared
 
 # NAME RANKS BYTES STEPS: a folder whose plan predicts so many bytes. Losses are of no matter here.

@@ -4,7 +4,7 @@
 #   includes.sh ROOT
 set -eu
 cd "$1"
-find ir frontend planner codegen runtime cli tests \( -name '*.c' -o -name '*.h' -o -name '*.def' -o -name '*.cu' \) \
+find ir frontend planner codegen runtime cli tests \( -name '*.c' -o -name '*.h' -o -name '*.def' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' \) \
   2>/dev/null | sort | xargs awk '
   BEGIN {
     # Folder: what it may include besides its own files. The longest matching folder counts.
@@ -40,6 +40,7 @@ find ir frontend planner codegen runtime cli tests \( -name '*.c' -o -name '*.h'
     confined["cublas"] = "runtime/cuda/"
     confined["cudnn"] = "runtime/cuda/"
     confined["nccl"] = "runtime/cuda/"
+    confined["nvrtc"] = "runtime/cuda/"
     confined["nvml"] = "runtime/cuda/"
     confined["nvtx3/"] = "runtime/cuda/"
     confined["immintrin.h"] = "runtime/"
@@ -50,7 +51,7 @@ find ir frontend planner codegen runtime cli tests \( -name '*.c' -o -name '*.h'
           " sched semaphore setjmp signal spawn stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib" \
           " stdnoreturn string strings termios time unistd wchar", names, " ")
     for (i in names) library[names[i] ".h"] = 1
-    split("cstdlib tuple type_traits", names, " ")
+    split("tuple type_traits utility", names, " ")
     for (i in names) confined[names[i]] = "tests/device/" # C++ in place of device code
   }
   function starts(text, list,   words, n, i) {

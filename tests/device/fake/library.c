@@ -1,14 +1,16 @@
-// Generated kernels: their library, and launches.
+// Kernels: their libraries, and launches.
 #include "tests/device/fake/library.h"
 #include "tests/device/fake/device.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { FATBIN_MAGIC = (int)0xBA55ED50, MOST_PARAMETER_BYTES = 32764 };
+enum { FATBIN_MAGIC = (int)0xBA55ED50, MOST_PARAMETER_BYTES = 32764, MOST_BLOCK = 1024 };
 
 struct CUlib_st {
   int live;
+  const bd_fake_own_kernel *own; // of the runtime's; NULL: the program's
+  struct CUlib_st *before;       // loaded
 };
 
 typedef struct launch {
@@ -17,7 +19,7 @@ typedef struct launch {
   max_align_t values[]; // of the parameters, each from a multiple of 16 bytes on
 } launch;
 
-static int loaded;
+static struct CUlib_st *libraries;
 
 cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
                                 enum cudaJitOption *jit_options, void **jit_values,
@@ -26,13 +28,16 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
   int magic;
   bd_fake_check_started(__func__);
   memcpy(&magic, code, sizeof magic);
-  if (magic != FATBIN_MAGIC) bd_fake_fault(__func__, "the code begins with %#x", (unsigned)magic);
+  if (magic != FATBIN_MAGIC && magic != BD_FAKE_OWN_CODE)
+    bd_fake_fault(__func__, "the code begins with %#x", (unsigned)magic);
   if (jit_options || jit_values || jit_count || options || values || count)
     bd_fake_fault(__func__, "options are given");
   *library = calloc(1, sizeof **library);
   if (!*library) abort();
   (*library)->live = 1;
-  loaded++;
+  (*library)->before = libraries;
+  libraries = *library;
+  if (magic == BD_FAKE_OWN_CODE) (*library)->own = ((const bd_fake_own_code *)code)->kernels;
   bd_fake_count.handles++;
   return cudaSuccess;
 }
@@ -45,14 +50,18 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
   check_library(__func__, library);
   bd_fake_drain(__func__);
   library->live = 0; // the memory stays, so that its use is found
-  loaded--;
   bd_fake_count.handles--;
   return cudaSuccess;
 }
 
 cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *name) {
   check_library(__func__, library);
-  for (int i = 0; i < bd_fake_kernel_count; i++)
+  for (const bd_fake_own_kernel *own = library->own; own && own->name; own++)
+    if (strcmp(own->name, name) == 0) {
+      *kernel = (cudaKernel_t)(uintptr_t)own;
+      return cudaSuccess;
+    }
+  for (int i = 0; !library->own && i < bd_fake_kernel_count; i++)
     if (strcmp(bd_fake_kernels[i].name, name) == 0) {
       *kernel = (cudaKernel_t)(uintptr_t)&bd_fake_kernels[i];
       return cudaSuccess;
@@ -72,9 +81,24 @@ static int run(void *args) {
   return 1;
 }
 
+static int has_library_of_program(void) {
+  for (const struct CUlib_st *l = libraries; l; l = l->before)
+    if (l->live && !l->own) return 1;
+  return 0;
+}
+
+// The runtime's kernel of a loaded library, or NULL.
+static const bd_fake_own_kernel *own_kernel_of(const void *function) {
+  for (const struct CUlib_st *l = libraries; l; l = l->before)
+    for (const bd_fake_own_kernel *own = l->live ? l->own : NULL; own && own->name; own++)
+      if (own == function) return own;
+  return NULL;
+}
+
 static const bd_fake_kernel *kernel_of(const char *call, const void *function) {
   const bd_fake_kernel *const kernel = function;
-  if (!loaded || kernel < bd_fake_kernels || kernel >= bd_fake_kernels + bd_fake_kernel_count)
+  if (!has_library_of_program() || kernel < bd_fake_kernels ||
+      kernel >= bd_fake_kernels + bd_fake_kernel_count)
     bd_fake_fault(call, "%p is no kernel of a loaded library", function);
   return kernel;
 }
@@ -110,8 +134,24 @@ static void check_random(const bd_fake_kernel *kernel, const char *random) {
   if (moving) bd_fake_check(kernel->name, "the coordinates", moving, 2 * sizeof(uint64_t), 8);
 }
 
+static void start_own(const bd_fake_own_kernel *own, dim3 grid, dim3 block, void **parameters,
+                      size_t shared_bytes, cudaStream_t stream) {
+  if (grid.x < 1 || grid.x > INT32_MAX || grid.y != 1 || grid.z != 1 || block.x < 1 ||
+      block.x > MOST_BLOCK || block.y != 1 || block.z != 1)
+    bd_fake_fault(own->name, "%u x %u x %u blocks of %u x %u x %u threads", grid.x, grid.y, grid.z,
+                  block.x, block.y, block.z);
+  if (shared_bytes) bd_fake_fault(own->name, "dynamic shared memory");
+  bd_fake_count.launches++;
+  own->start(own, (int)grid.x, (int)block.x, stream, parameters);
+}
+
 cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **parameters,
                              size_t shared_bytes, cudaStream_t stream) {
+  const bd_fake_own_kernel *const own = own_kernel_of(function);
+  if (own) {
+    start_own(own, grid, block, parameters, shared_bytes, stream);
+    return cudaSuccess;
+  }
   const bd_fake_kernel *const kernel = kernel_of(__func__, function);
   int64_t bytes = 0;
   check_grid(kernel, grid, block);
