@@ -71,7 +71,8 @@ static void add_runtime_kernels_rules(bd_text *text) {
                     "\t@mkdir -p $(@D)\n"
                     "\t$(BRAID_RT_COMPILER) $< build/$* $(BRAID_RT_NVRTCFLAGS) $(ARCHITECTURES)\n"
                     "\t$(call braid_rt_join,build/$*,build/$*.ptx)\n\n"
-                    "build/runtime/cuda/embedded.o: $(BRAID_RT_FATBINS)\n\n");
+                    "build/runtime/cuda/embedded.o: $(BRAID_RT_FATBINS)\n\n"
+                    ".DELETE_ON_ERROR:\n\n");
 }
 
 static void add_device_rules(bd_text *text) {
