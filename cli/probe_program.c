@@ -92,10 +92,11 @@ static void add_row(bd_ctx *ctx, bd_fit_rows *rows, const bd_fit_row *row) {
 }
 
 // Seconds of the step's end of stage 0 when only one thing takes any.
-static bd_step_end end_on(bd_ctx *ctx, const program *p, const bd_layout *layout,
-                          const bd_cluster *cluster) {
+static bd_status end_on(bd_ctx *ctx, const program *p, const bd_layout *layout,
+                        const bd_cluster *cluster, bd_step_end *out_seconds) {
   bd_cost_model model = {cluster, p->plan.mesh, p->plan.micro_batch};
-  return bd_step_end_of_stage(ctx, &model, p->spmd, layout, p->plan.optimizer, p->plan.zero_axes);
+  return bd_step_end_of_stage(ctx, &model, p->spmd, layout, p->plan.optimizer, p->plan.zero_axes,
+                              out_seconds);
 }
 
 static bd_status add_end(bd_ctx *ctx, const program *p, const bd_cluster *cluster, double seconds,
@@ -110,7 +111,9 @@ static bd_status add_end(bd_ctx *ctx, const program *p, const bd_cluster *cluste
   slow.kernel_seconds = far.kernel_seconds = 0;
   slow.intra = slow.inter = (bd_link){.bytes_per_second = 1};
   far.intra = far.inter = (bd_link){.latency_seconds = 1, .bytes_per_second = 1e21};
-  bd_step_end on_slow = end_on(ctx, p, &layout, &slow), on_far = end_on(ctx, p, &layout, &far);
+  bd_step_end on_slow, on_far;
+  BD_TRY(end_on(ctx, p, &layout, &slow, &on_slow));
+  BD_TRY(end_on(ctx, p, &layout, &far, &on_far));
   bd_cost_model model = {cluster, p->plan.mesh, p->plan.micro_batch};
   bd_step_end_ties(ctx, &model, p->spmd, &ties, &tie_count);
   if (tie_count > 0 || rows->end_count == BD_FIT_MAX_ENDS) return BD_OK;

@@ -39,12 +39,16 @@ typedef struct bd_work_rates {
   // Part of the rate of products that is left while a collective runs beside; 0: none does, and
   // plans do no product in parts.
   double product_beside;
+  // On GPUs: the least part of the sum of a gradient over ranks that is not hidden behind backward;
+  // 1: nothing is. 0: BD_GRADIENTS_EXPOSED.
+  double gradients_exposed;
   // Of ops that were measured: one point of their loops. Other ops than products and attention.
   double point_seconds[BD_OP_KIND_COUNT];
 } bd_work_rates;
 
 #define BD_ATTENTION_GENERATED 2.0
 #define BD_ATTENTION_GENERATED_F32 0.7
+#define BD_GRADIENTS_EXPOSED 0.125
 static inline double bd_part_or(double part, double otherwise) {
   return part > 0 ? part : otherwise;
 }

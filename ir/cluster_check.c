@@ -41,6 +41,7 @@ static bd_status check_work(const place *at, const bd_work_rates *work) {
   for (int kind = 0; kind < BD_OP_KIND_COUNT; kind++)
     BD_TRY(check_range(at, "point_seconds", work->point_seconds[kind], 1));
   BD_TRY(check_range(at, "product_beside", work->product_beside, 1));
+  BD_TRY(check_range(at, "gradients_exposed", work->gradients_exposed, 1));
   BD_TRY(check_range(at, "update_bytes_per_second", work->update_bytes_per_second, BD_MOST_RATE));
   return check_range(at, "transcendental_seconds", work->transcendental_seconds, 1);
 }

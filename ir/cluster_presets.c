@@ -56,8 +56,11 @@ static const bd_cluster_preset presets[] = {
         .work = {TILES(108, 128), ATTENTION(1.2, 1.05, 3.2)}),
     GPU("a100-80gb", "A100 80 GB: NVLink 3 in the node, 200 Gb/s per device between", A100_80GB,
         .work = {TILES(108, 128), ATTENTION(1.2, 1.05, 3.2)}),
-    GPU("a100-80gb-2021", "the same with the kernels of 2021: attention goes through memory",
-        A100_80GB, .work = {TILES(108, 128), .attention_materialized = true}),
+    GPU("a100-80gb-2021",
+        "the same as programs of 2021 used it: attention goes through memory, nothing beside "
+        "backward",
+        A100_80GB,
+        .work = {TILES(108, 128), .attention_materialized = true, .gradients_exposed = 1}),
     GPU("h100", "H100 80 GB: NVLink 4 in the node, 400 Gb/s per device between",
         .memory_bytes = 81079 * MIB, .reserved_bytes = 5 * GIB / 2, FLOPS(50e12, 720e12, 1300e12),
         .memory_bytes_per_second = 2.8e12, .kernel_seconds = 3e-6, .intra = {2.5e-6, 365e9, 1.4e6},

@@ -84,6 +84,7 @@ static void add_work(writer *w, const bd_work_rates *work) {
   add_known(&inner, "transcendental_seconds", work->transcendental_seconds);
   add_known(&inner, "update_bytes_per_second", work->update_bytes_per_second);
   add_known(&inner, "product_beside", work->product_beside);
+  add_known(&inner, "gradients_exposed", work->gradients_exposed);
   add_points(&inner, work);
   bd_text_add(w->text, "}");
 }

@@ -52,12 +52,22 @@ static bd_status read_points(bd_ctx *ctx, const bd_json *work, bd_work_rates *ou
 }
 
 static bd_status read_work(bd_ctx *ctx, const bd_json *json, bd_work_rates *out) {
-  static const char *const keys[] = {
-      "product_edge",           "product_depth",          "product_wave",
-      "attention_forward",      "attention_backward",     "attention_tokens",
-      "attention_width",        "attention_generated",    "attention_generated_f32",
-      "attention_materialized", "transcendental_seconds", "update_bytes_per_second",
-      "product_beside",         "point_seconds",          NULL};
+  static const char *const keys[] = {"product_edge",
+                                     "product_depth",
+                                     "product_wave",
+                                     "attention_forward",
+                                     "attention_backward",
+                                     "attention_tokens",
+                                     "attention_width",
+                                     "attention_generated",
+                                     "attention_generated_f32",
+                                     "attention_materialized",
+                                     "transcendental_seconds",
+                                     "update_bytes_per_second",
+                                     "product_beside",
+                                     "gradients_exposed",
+                                     "point_seconds",
+                                     NULL};
   const struct {
     const char *key;
     double most, *value;
@@ -74,6 +84,7 @@ static bd_status read_work(bd_ctx *ctx, const bd_json *json, bd_work_rates *out)
       {"transcendental_seconds", 1, &out->transcendental_seconds},
       {"update_bytes_per_second", BD_MOST_RATE, &out->update_bytes_per_second},
       {"product_beside", 1, &out->product_beside},
+      {"gradients_exposed", 1, &out->gradients_exposed},
   };
   const bd_json *work = NULL;
   BD_TRY(bd_json_object(ctx, json, "work", false, &work));

@@ -87,8 +87,9 @@ static bd_status predict_stage(const timing *t, int stage, bd_stage_prediction *
   add_passes(t, &layout, out);
   BD_TRY(put_aside(t, &layout, out));
   bd_messages_tell(t->ctx, &t->cost, t->spmd, &layout, t->op_seconds, out);
-  bd_step_end end =
-      bd_step_end_of_stage(t->ctx, &t->cost, t->spmd, &layout, plan->optimizer, plan->zero_axes);
+  bd_step_end end;
+  BD_TRY(bd_step_end_of_stage(t->ctx, &t->cost, t->spmd, &layout, plan->optimizer, plan->zero_axes,
+                              &end));
   out->sync_seconds =
       end.reduce + end.update + bd_step_end_tie_seconds(&t->cost, stage, t->tie_count, t->ties);
   out->apply_seconds = end.update;

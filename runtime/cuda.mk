@@ -14,7 +14,7 @@ BRAID_RT_SOURCES = \
   runtime/cuda/launcher.c runtime/cuda/meet.c \
   runtime/cuda/meet_join.c runtime/cuda/meet_wire.c runtime/cuda/host.c runtime/cuda/memory.c \
   runtime/cuda/step.c runtime/cuda/reader.c runtime/cuda/matmul.c runtime/cuda/even.c runtime/cuda/fresh.c runtime/cuda/comm.c runtime/cuda/grant.c runtime/cuda/segment.c runtime/cuda/aside.c runtime/cuda/collectives.c \
-  runtime/cuda/pipe.c runtime/cuda/dnn.c runtime/cuda/dnn_plan.c runtime/cuda/dnn_rank.c runtime/cuda/attention.c runtime/cuda/attention_graph.c runtime/cuda/convolve.c runtime/cuda/convolve_graph.c runtime/cuda/product.c runtime/cuda/tune.c runtime/cuda/tune_product.c runtime/cuda/tune_file.c
+  runtime/cuda/pipe.c runtime/cuda/lines.c runtime/cuda/dnn.c runtime/cuda/dnn_plan.c runtime/cuda/dnn_rank.c runtime/cuda/attention.c runtime/cuda/attention_graph.c runtime/cuda/convolve.c runtime/cuda/convolve_graph.c runtime/cuda/product.c runtime/cuda/tune.c runtime/cuda/tune_product.c runtime/cuda/tune_file.c
 BRAID_RT_CUDA_SOURCES = runtime/cuda/optimizer.cu runtime/cuda/update.cu runtime/cuda/adafactor.cu runtime/cuda/adafactor_updates.cu \
   runtime/cuda/adafactor_means.cu runtime/cuda/parts.cu runtime/cuda/weights.cu \
   runtime/cuda/embed.cu runtime/cuda/conv.cu runtime/cuda/maxpool.cu runtime/cuda/float8.cu runtime/cuda/kept.cu

@@ -2,6 +2,7 @@
 #include "planner/layer/aside.h"
 #include "planner/layer/layer.h"
 #include "planner/layer/narrow.h"
+#include "planner/step/behind.h"
 #include "planner/step/end.h"
 #include <assert.h>
 
@@ -47,20 +48,38 @@ static int64_t local_elements(const bd_layer_request *request, const bd_type *ty
   return bd_local_elements(&request->cost.mesh, sharding, type, request->cost.micro_batch);
 }
 
-// The gradient of a parameter, or NULL.
-static const bd_value *gradient_of(const bd_function *backward, int param) {
+// The gradient of a parameter, or BD_NO_ID.
+static bd_id gradient_of(const bd_function *backward, int param) {
   for (int r = 0; r < backward->result_count; r++)
-    if (backward->gradient_of[r] == param) return &backward->values[backward->results[r]];
-  return NULL;
+    if (backward->gradient_of[r] == param) return backward->results[r];
+  return BD_NO_ID;
+}
+
+static bd_status add_step_end(bd_ctx *ctx, const bd_layer_request *request,
+                              const bd_function *backward, bd_id gradient, const bd_value *weight,
+                              bd_layer_candidate *out) {
+  double product;
+  BD_TRY(bd_step_product_of(ctx, &request->cost, backward, gradient, &product));
+  for (int zero = 0; zero < 2; zero++) {
+    bd_weight_end end =
+        bd_step_end_of_weight(&request->cost, request->optimizer, request->masters, weight,
+                              &backward->values[gradient], zero ? ~0u : 0, product);
+    out->sync_seconds[zero] += end.each + end.once;
+    out->apply_seconds[zero] += end.apply;
+  }
+  return BD_OK;
 }
 
 // Weights, gradients, optimizer state and the step's synchronization.
-static void add_weight_bytes(const bd_layer_request *request, const bd_function *backward,
-                             const bd_function *f, bd_layer_candidate *out) {
+static bd_status add_weights(bd_ctx *ctx, const bd_layer_request *request,
+                             const bd_function *backward, const bd_function *f,
+                             bd_layer_candidate *out) {
   const bd_mesh *mesh = &request->cost.mesh;
   for (int p = 0; p < f->param_count; p++) {
     if (!f->is_weight[p]) continue;
-    const bd_value *weight = &f->values[f->params[p]], *gradient = gradient_of(backward, p);
+    const bd_value *weight = &f->values[f->params[p]];
+    bd_id id = gradient_of(backward, p);
+    const bd_value *gradient = id == BD_NO_ID ? NULL : &backward->values[id];
     const bd_type *type = &weight->type;
     int64_t elements = local_elements(request, type, &weight->sharding);
     out->weight_bytes += bd_align(elements * bd_dtype_bytes(type->dtype));
@@ -74,13 +93,9 @@ static void add_weight_bytes(const bd_layer_request *request, const bd_function 
     out->gradient_bytes +=
         bd_align(local_elements(request, type, &states.form) *
                  bd_dtype_bytes(bd_gradient_dtype(request->gradients, type->dtype)));
-    for (int zero = 0; gradient && zero < 2; zero++) {
-      bd_weight_end end = bd_step_end_of_weight(&request->cost, request->optimizer,
-                                                request->masters, weight, gradient, zero ? ~0u : 0);
-      out->sync_seconds[zero] += end.each + end.once;
-      out->apply_seconds[zero] += end.apply;
-    }
+    if (gradient) BD_TRY(add_step_end(ctx, request, backward, id, weight, out));
   }
+  return BD_OK;
 }
 
 // A strategy's functions and what they take and hold.
@@ -179,7 +194,7 @@ static bd_status measure(bd_ctx *ctx, bd_arena *kept, const bd_layer_request *re
     if (!forward->is_weight[backward->gradient_of[r]])
       out->passing_bytes +=
           bd_memory_value_bytes(&low.module, &backward->values[backward->results[r]]);
-  add_weight_bytes(request, backward, forward, out);
+  BD_TRY(add_weights(ctx, request, backward, forward, out));
   bd_aside aside = bd_aside_of(&request->cost, request->function, &out->strategy);
   out->forward_seconds += aside.forward_seconds;
   out->backward_seconds += aside.backward_seconds;

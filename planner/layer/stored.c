@@ -1,13 +1,16 @@
 #include "planner/layer/stored.h"
 #include "ir/memory.h"
 #include "ir/optimizer.h"
+#include "planner/layer/work.h"
 #include "planner/step/end.h"
 #include <math.h>
 
-// What is known of one weight: by how its gradient is made, a list of the forms it was stored in.
+// What is known of one weight: by how its gradient is made, a list of the forms it was stored in,
+// and of the seconds of the product that makes its gradient.
 typedef struct known {
   struct known *next;
   bd_sharding stored, gradient;
+  double product;
   bd_stored_cost cost;
 } known;
 
@@ -51,7 +54,8 @@ static double optimizer_bytes(const bd_layer_request *request, bd_dtype dtype,
 
 // The least that the end of a step takes for one of `calls` uses of a weight that a stage may have.
 static double end_seconds(const bd_layer_request *request, const bd_type *type,
-                          const bd_sharding *stored, const bd_sharding *accumulator, int calls) {
+                          const bd_sharding *stored, const bd_sharding *accumulator, int calls,
+                          double product) {
   bool may_split = bd_constraints_split_states(request->constraints, request->zero);
   bd_value weight = {.type = *type, .sharding = *stored};
   bd_value gradient = {.type = *type, .sharding = *accumulator};
@@ -59,7 +63,7 @@ static double end_seconds(const bd_layer_request *request, const bd_type *type,
   double least = INFINITY;
   for (int zero = 0; zero <= may_split; zero++) {
     bd_weight_end end = bd_step_end_of_weight(&request->cost, request->optimizer, request->masters,
-                                              &weight, &gradient, zero ? ~0u : 0);
+                                              &weight, &gradient, zero ? ~0u : 0, product);
     least = fmin(least, end.each + end.once / calls);
   }
   return least;
@@ -71,7 +75,7 @@ static double placed(double bytes) {
 }
 
 static bd_stored_cost reckon(const bd_layer_space *space, bd_id weight, const bd_weight_form *form,
-                             const bd_sharding *made) {
+                             const bd_sharding *made, double product) {
   const bd_layer_request *request = space->request;
   const bd_layer_weight *of = &space->weight[weight];
   const bd_cost_model *cost = &request->cost;
@@ -82,7 +86,8 @@ static bd_stored_cost reckon(const bd_layer_space *space, bd_id weight, const bd
       accumulator.at[axis] = BD_PARTIAL_SUM;
   double seconds = scatter_seconds(request, type, made, &accumulator);
   if (of->learns && request->passes)
-    seconds += end_seconds(request, type, &form->stored, &accumulator, of->calls) / request->passes;
+    seconds += end_seconds(request, type, &form->stored, &accumulator, of->calls, product) /
+               request->passes;
   double own = bd_cost_local_elements(cost, type, &form->gradient);
   double bytes = placed(bd_cost_local_bytes(cost, type, &form->stored));
   if (of->calls == 1)
@@ -113,19 +118,21 @@ bd_stored_cost bd_layer_stored_cost(bd_layer_space *space, bd_id weight, const b
                                     const int8_t split[BD_MAX_AXES]) {
   const bd_mesh *mesh = &space->request->cost.mesh;
   bd_sharding made = gradient_made(mesh, form, split);
+  double product = bd_layer_weight_product(space, weight, split);
   bd_stored_table *table = table_of(space, weight);
   int64_t number = 0;
   for (int axis = 0; axis < mesh->axes; axis++)
     number = number * table->values + made.at[axis] - BD_PARTIAL_SUM;
   known **at = &table->by_made[number];
-  while (*at && (!bd_sharding_equal(&(*at)->stored, &form->stored) ||
+  while (*at && ((*at)->product != product || !bd_sharding_equal(&(*at)->stored, &form->stored) ||
                  !bd_sharding_equal(&(*at)->gradient, &form->gradient)))
     at = &(*at)->next;
   if (!*at) {
     *at = BD_NEW(space->tables, known);
     (*at)->stored = form->stored;
     (*at)->gradient = form->gradient;
-    (*at)->cost = reckon(space, weight, form, &made);
+    (*at)->product = product;
+    (*at)->cost = reckon(space, weight, form, &made, product);
   }
   return (*at)->cost;
 }

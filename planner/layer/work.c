@@ -1,5 +1,6 @@
 #include "planner/layer/work.h"
 #include "planner/layer/op.h"
+#include "planner/step/behind.h"
 #include <math.h>
 #include <string.h>
 
@@ -46,6 +47,21 @@ static double backward_seconds(const bd_layer_space *space, int group,
                                    &space->backward_map[i], split);
   }
   return seconds;
+}
+
+double bd_layer_weight_product(const bd_layer_space *space, bd_id weight,
+                               const int8_t group_split[BD_MAX_AXES]) {
+  const bd_function *f = space->backward;
+  for (int r = 0; r < f->result_count; r++) {
+    int op = f->values[f->results[r]].producer;
+    int8_t split[BD_MAX_AXES];
+    if (space->forward->params[f->gradient_of[r]] != weight || op < 0 || f->ops[op].group < 0 ||
+        !bd_step_is_product(f->ops[op].kind))
+      continue;
+    backward_split(space, op, group_split, split);
+    return bd_cost_op(&space->request->cost, f, &f->ops[op], &space->backward_map[op], split);
+  }
+  return 0;
 }
 
 bd_cut_product bd_layer_gradient_product(const bd_layer_space *space, int group,

@@ -18,6 +18,11 @@ double bd_layer_rerun_seconds(bd_layer_space *space, int op, const int8_t split[
 int bd_layer_backward_needs(const bd_layer_space *space, int group, const int8_t split[BD_MAX_AXES],
                             bd_id value, int most, bd_sharding *out_needs);
 
+// The product that makes a weight's gradient, where backward's ops of a group are split so; 0: none
+// does.
+double bd_layer_weight_product(const bd_layer_space *space, bd_id weight,
+                               const int8_t group_split[BD_MAX_AXES]);
+
 // The longest of the products of backward that derive from an op under a split and make no gradient
 // of a weight, with the shortest start of them.
 bd_cut_product bd_layer_gradient_product(const bd_layer_space *space, int group,

@@ -116,7 +116,7 @@ static bd_status lower_stage(lowering *l, int s, bd_sim_stage *out) {
     if (l->spmd->main->ops[i].stage == s)
       BD_TRY(add_op(l, i, &works[i < layout.forward_ops ? BD_PASS_FORWARD : BD_PASS_BACKWARD]));
   out->ranks = bd_mesh_devices(&plan->mesh);
-  bd_sim_lower_sync(l->ctx, &l->cost, l->spmd, plan, &layout, out);
+  BD_TRY(bd_sim_lower_sync(l->ctx, &l->cost, l->spmd, plan, &layout, out));
   for (int segment = 0; segment < BD_SEGMENT_COUNT; segment++) {
     out->slot_bytes[segment] = layout.memory.slot_bytes[segment];
     out->fixed_bytes[segment] =

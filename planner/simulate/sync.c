@@ -1,10 +1,12 @@
 #include "planner/simulate/sync.h"
 
-void bd_sim_lower_sync(bd_ctx *ctx, const bd_cost_model *cost, const bd_module *spmd,
-                       const bd_plan *plan, const bd_layout *layout, bd_sim_stage *stage) {
-  bd_step_end end = bd_step_end_of_stage(ctx, cost, spmd, layout, plan->optimizer, plan->zero_axes);
+bd_status bd_sim_lower_sync(bd_ctx *ctx, const bd_cost_model *cost, const bd_module *spmd,
+                            const bd_plan *plan, const bd_layout *layout, bd_sim_stage *stage) {
+  bd_step_end end;
+  BD_TRY(bd_step_end_of_stage(ctx, cost, spmd, layout, plan->optimizer, plan->zero_axes, &end));
   bd_sim_add_compute(ctx, &stage->reduce, end.reduce, 0);
   bd_sim_add_compute(ctx, &stage->update, end.update, 0);
+  return BD_OK;
 }
 
 // One weight's chain of stages: ties [first, end).

@@ -5,8 +5,9 @@
 #include "planner/step/end.h"
 
 // Adds what the stage of `layout` does at the step's end, without ties.
-void bd_sim_lower_sync(bd_ctx *ctx, const bd_cost_model *cost, const bd_module *spmd,
-                       const bd_plan *plan, const bd_layout *layout, bd_sim_stage *stage);
+BD_NODISCARD bd_status bd_sim_lower_sync(bd_ctx *ctx, const bd_cost_model *cost,
+                                         const bd_module *spmd, const bd_plan *plan,
+                                         const bd_layout *layout, bd_sim_stage *stage);
 
 // Adds ties to what the stages reduce, and their messages to the `message_count` there are; the
 // array has room for two per tie. Each stage that holds the weight takes the sum of those before

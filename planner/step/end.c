@@ -1,7 +1,10 @@
 #include "planner/step/end.h"
 #include "ir/optimizer.h"
+#include "planner/step/behind.h"
+#include <string.h>
 
 typedef struct syncing {
+  bd_ctx *ctx;
   const bd_cost_model *model;
   const bd_module *spmd;
   const bd_layout *layout;
@@ -9,6 +12,7 @@ typedef struct syncing {
   bd_masters masters; // of the weight at hand
   // The gradients of a weight: its first use, and the next one of the same weight; 0: none.
   int *first_use, *next_use;
+  double **products; // per function, once known: bd_step_product_of its results
   bd_step_end seconds;
 } syncing;
 
@@ -68,27 +72,54 @@ static void tell(syncing *s, unsigned axes, double seconds) {
 }
 
 // One use's summands become sums: all of them on every rank, or each rank's part.
-static void reduce_use(syncing *s, const bd_value *gradient, bool scatter) {
+static void reduce_use(syncing *s, const bd_value *gradient, bool scatter, double product) {
   unsigned axes = axes_with(&s->model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
   double seconds = in_bucket(s->model, scatter ? bd_cost_exchange_over : bd_cost_all_reduce_over,
                              axes, bd_cost_value_bytes(s->model, gradient));
+  seconds = bd_step_behind(s->model, seconds, product);
   s->seconds.reduce += seconds;
   tell(s, axes, seconds);
 }
 
-static void reduce_uses(syncing *s, int weight, unsigned split) {
+static bd_status find_products(syncing *s, int function) {
+  const bd_function *f = s->spmd->functions[function];
+  double *products = BD_NEW_ARRAY(s->ctx->arena, double, f->result_count);
+  for (int r = 0; r < f->result_count; r++)
+    BD_TRY(bd_step_product_of(s->ctx, s->model, f, f->results[r], &products[r]));
+  s->products[function] = products;
+  return BD_OK;
+}
+
+static bd_status product_of_use(syncing *s, int use, double *out_seconds) {
+  const bd_function *main = s->spmd->main;
+  bd_id gradient = main->results[use];
+  const bd_op *call = &main->ops[main->values[gradient].producer];
+  int function = 0;
+  *out_seconds = 0;
+  if (call->kind != BD_OP_CALL) return BD_OK;
+  while (strcmp(s->spmd->functions[function]->name, call->callee) != 0)
+    function++;
+  if (!s->products[function]) BD_TRY(find_products(s, function));
+  *out_seconds = s->products[function][bd_ids_find(call->out, call->out_count, gradient)];
+  return BD_OK;
+}
+
+static bd_status reduce_uses(syncing *s, int weight, unsigned split) {
   const bd_function *main = s->spmd->main;
   bool tied = is_tied(s, weight, s->layout->stage), first = true;
   for (int use = s->first_use[weight]; use; use = s->next_use[use]) {
     if (stage_of_use(s->spmd, use) != s->layout->stage) continue;
     const bd_value *gradient = &main->values[main->results[use]];
     unsigned summed = axes_with(&s->model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
-    reduce_use(s, gradient, split && !tied && summed == split);
+    double product;
+    BD_TRY(product_of_use(s, use, &product));
+    reduce_use(s, gradient, split && !tied && summed == split, product);
     double bytes = bd_cost_value_bytes(s->model, gradient);
     s->seconds.update += bd_cost_update_pass(s->model->cluster, bytes);
     if (!first && !tied) s->seconds.reduce += bd_cost_update_pass(s->model->cluster, 3 * bytes);
     first = false;
   }
+  return BD_OK;
 }
 
 // How a weight is updated.
@@ -144,11 +175,11 @@ static void update(syncing *s, const bd_value *value, bd_dtype gradient, const u
 
 bd_weight_end bd_step_end_of_weight(const bd_cost_model *model, const char *optimizer,
                                     bd_masters masters, const bd_value *weight,
-                                    const bd_value *gradient, unsigned zero_axes) {
+                                    const bd_value *gradient, unsigned zero_axes, double product) {
   syncing each = {.model = model, .optimizer = optimizer, .masters = masters}, once = each;
   updating way = way_to_update(model, weight, gradient, zero_axes);
   unsigned summed = axes_with(&model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
-  reduce_use(&each, gradient, way.split && summed == way.split);
+  reduce_use(&each, gradient, way.split && summed == way.split, product);
   update(&once, weight, gradient->type.dtype, &way);
   double bytes = bd_cost_value_bytes(model, gradient);
   return (bd_weight_end){each.seconds.reduce + bd_cost_update_pass(model->cluster, bytes),
@@ -157,11 +188,12 @@ bd_weight_end bd_step_end_of_weight(const bd_cost_model *model, const char *opti
                          once.seconds.update + bd_cost_update_pass(model->cluster, bytes)};
 }
 
-bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const bd_module *spmd,
-                                 const bd_layout *layout, const char *optimizer,
-                                 unsigned zero_axes) {
-  syncing s = {.model = model, .spmd = spmd, .layout = layout};
+bd_status bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const bd_module *spmd,
+                               const bd_layout *layout, const char *optimizer, unsigned zero_axes,
+                               bd_step_end *out_seconds) {
+  syncing s = {.ctx = ctx, .model = model, .spmd = spmd, .layout = layout};
   s.optimizer = optimizer;
+  s.products = BD_NEW_ARRAY(ctx->arena, double *, spmd->function_count);
   list_uses(ctx, &s);
   for (int i = 0; i < layout->weight_count; i++) {
     int weight = layout->weights[i];
@@ -170,10 +202,11 @@ bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const 
     const bd_value *value = &spmd->main->values[spmd->main->params[spmd->input_count + weight]];
     updating way = way_to_update(model, value, gradient, zero_axes);
     s.masters = spmd->weights[weight].masters;
-    reduce_uses(&s, weight, way.split);
+    BD_TRY(reduce_uses(&s, weight, way.split));
     update(&s, value, gradient->type.dtype, &way);
   }
-  return s.seconds;
+  *out_seconds = s.seconds;
+  return BD_OK;
 }
 
 // Per weight: whether its uses are on several stages.

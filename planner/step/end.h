@@ -9,16 +9,18 @@
 #define BD_STEP_BUCKET_BYTES (32 << 20)
 
 typedef struct bd_step_end {
-  double reduce; // gradients become whole sums, and their norm is taken
+  double reduce; // gradients become whole sums, but for what is hidden (planner/step/behind.h), and
+                 // their norm is taken
   double update; // weights change, and whole copies of those updated in parts are made;
                  // accumulators are cleared
   double collective[BD_MAX_AXES]; // of both, by mesh axis
 } bd_step_end;
 
 // Of one rank of the layout's stage; ties between stages are apart.
-bd_step_end bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const bd_module *spmd,
-                                 const bd_layout *layout, const char *optimizer,
-                                 unsigned zero_axes);
+BD_NODISCARD bd_status bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model,
+                                            const bd_module *spmd, const bd_layout *layout,
+                                            const char *optimizer, unsigned zero_axes,
+                                            bd_step_end *out_seconds);
 
 // What one use of a weight has of bd_step_end_of_stage, in seconds. Of several uses on a stage each
 // has an accumulator of its own; the rest is done once for all of them.
@@ -30,10 +32,10 @@ typedef struct bd_weight_end {
 } bd_weight_end;
 
 // `gradient` is what backward adds to the accumulator; of it and of `weight` only the types and
-// shardings count.
+// shardings count. `product` as of bd_step_behind.
 bd_weight_end bd_step_end_of_weight(const bd_cost_model *model, const char *optimizer,
                                     bd_masters masters, const bd_value *weight,
-                                    const bd_value *gradient, unsigned zero_axes);
+                                    const bd_value *gradient, unsigned zero_axes, double product);
 
 // A weight used on several stages: the sums of its gradients go from each stage that holds it to
 // the next one, and back.

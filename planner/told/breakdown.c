@@ -144,8 +144,9 @@ static bd_status split_sync(const splitting *s, int stage, bd_stage_details *out
   bd_layout layout;
   BD_TRY(bd_layout_of_stage(s->ctx, s->spmd, stage, plan->schedule, bd_plan_micro_batches(plan),
                             plan->optimizer, plan->zero_axes, &layout));
-  bd_step_end end =
-      bd_step_end_of_stage(s->ctx, &s->cost, s->spmd, &layout, plan->optimizer, plan->zero_axes);
+  bd_step_end end;
+  BD_TRY(bd_step_end_of_stage(s->ctx, &s->cost, s->spmd, &layout, plan->optimizer, plan->zero_axes,
+                              &end));
   bd_step_end_ties(s->ctx, &s->cost, s->spmd, &ties, &tie_count);
   out->update_seconds =
       end.reduce + end.update + bd_step_end_tie_seconds(&s->cost, stage, tie_count, ties);

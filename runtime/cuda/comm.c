@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PIPE_BLOCKS = 8, WATCH_TURNS = 256 };
+enum { WATCH_TURNS = 256 };
 
 static double now(void) {
   struct timespec time;
@@ -57,11 +57,14 @@ ncclComm_t bd_cuda_comm(bd_rt *rt, const bd_rt_group *group) {
   return lane->comm[mask] ? lane->comm[mask] : lanes[BD_CUDA_ASIDE].comm[mask];
 }
 
-// What a rank makes ids for: groups of which it is the first, then the stages it sends to. What it
-// gets back: the ids of its groups, then of the stages it receives from.
+// What a rank makes ids for: groups of which it is the first, then lines to the stages it sends to.
+// What it gets back: the ids of its groups, then of lines from the stages it receives from. Those
+// of lines lie behind the stages.
 typedef struct peer {
-  ncclUniqueId id;
-  uint64_t sent, received; // see bd_cuda_pipe
+  uint64_t sent, received;            // see bd_cuda_pipe
+  int32_t lines;                      // to this stage
+  int32_t first_sent, first_received; // among the row's lines to, and from, all stages
+  int32_t unused;
 } peer;
 typedef struct ids {
   ncclUniqueId of_mask[BD_CUDA_STREAMS][BD_RT_GROUPS];
@@ -69,11 +72,16 @@ typedef struct ids {
 } ids;
 
 static size_t bytes_of(const bd_rt *rt) {
-  return sizeof(ids) + (size_t)rt->program->stages * sizeof(peer);
+  return sizeof(ids) + (size_t)rt->program->stages * sizeof(peer) +
+         (size_t)rt->device->most_lines * sizeof(ncclUniqueId);
 }
 
 static ids *row_of(const bd_rt *rt, void *all, int rank) {
   return (ids *)(void *)((char *)all + (size_t)rank * bytes_of(rt));
+}
+
+static ncclUniqueId *lines_of(const bd_rt *rt, ids *row) {
+  return (ncclUniqueId *)(void *)(row->of_stage + rt->program->stages);
 }
 
 static void make_ids(bd_rt *rt, ids *own) {
@@ -82,10 +90,19 @@ static void make_ids(bd_rt *rt, ids *own) {
     for (int mask = 1; mask < BD_RT_GROUPS; mask++)
       if (device->lanes[l].used_masks >> mask & 1 && rt->group[mask].rank == 0)
         bd_cuda_accept(rt, ncclGetUniqueId(&own->of_mask[l][mask]), "ncclGetUniqueId");
+  int sent = 0, received = 0;
   for (int s = 0; s < rt->program->stages; s++) {
-    bd_cuda_pipe *const to = &device->to[s];
-    if (to->used) bd_cuda_accept(rt, ncclGetUniqueId(&to->id), "ncclGetUniqueId");
-    own->of_stage[s] = (peer){to->id, to->order, device->from[s].order};
+    const bd_cuda_pipe *const to = &device->to[s], *const from = &device->from[s];
+    own->of_stage[s] = (peer){.sent = to->order,
+                              .received = from->order,
+                              .lines = to->line_count,
+                              .first_sent = sent,
+                              .first_received = received};
+    for (int k = 0; k < to->line_count; k++) {
+      bd_cuda_accept(rt, ncclGetUniqueId(&to->lines[k].id), "ncclGetUniqueId");
+      lines_of(rt, own)[sent++] = to->lines[k].id;
+    }
+    received += from->line_count;
   }
 }
 
@@ -100,6 +117,17 @@ int bd_cuda_first_of_group(const bd_rt *rt, int rank, int mask) {
   return first;
 }
 
+static void deal_lines(const bd_rt *rt, void *made, int from, int to, ids *out) {
+  ids *const sender = row_of(rt, made, from);
+  const peer *const sends = &sender->of_stage[to / rt->devices];
+  const peer *const receives = &row_of(rt, made, to)->of_stage[from / rt->devices];
+  if (sends->sent != receives->received)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "ranks %d and %d disagree on the messages between them", from,
+               to);
+  for (int k = 0; k < sends->lines; k++)
+    lines_of(rt, out)[receives->first_received + k] = lines_of(rt, sender)[sends->first_sent + k];
+}
+
 static void deal_ids(const bd_rt *rt, void *made, void *dealt) {
   for (int r = 0; r < rt->ranks; r++) {
     ids *const out = row_of(rt, dealt, r);
@@ -107,13 +135,8 @@ static void deal_ids(const bd_rt *rt, void *made, void *dealt) {
       for (int l = 0; l < BD_CUDA_STREAMS; l++)
         out->of_mask[l][mask] =
             row_of(rt, made, bd_cuda_first_of_group(rt, r, mask))->of_mask[l][mask];
-    for (int s = 0; s < rt->program->stages; s++) {
-      const int from = s * rt->devices + r % rt->devices;
-      out->of_stage[s] = row_of(rt, made, from)->of_stage[r / rt->devices];
-      if (out->of_stage[s].sent != row_of(rt, made, r)->of_stage[s].received)
-        bd_rt_fail(BD_RT_EXIT_INTERNAL, "ranks %d and %d disagree on the messages between them",
-                   from, r);
-    }
+    for (int s = 0; s < rt->program->stages; s++)
+      deal_lines(rt, made, s * rt->devices + r % rt->devices, r, out);
   }
 }
 
@@ -131,7 +154,7 @@ static ids *exchange_ids(bd_rt *rt) {
   return own;
 }
 
-static ncclComm_t open_comm(bd_rt *rt, ncclUniqueId id, int ranks, int rank, ncclConfig_t config) {
+ncclComm_t bd_cuda_open_comm(bd_rt *rt, ncclUniqueId id, int ranks, int rank, ncclConfig_t config) {
   ncclComm_t comm = NULL;
   config.blocking = 0;
   const double deadline = now() + rt->device->launcher.join_seconds;
@@ -161,31 +184,9 @@ static void open_lane(bd_rt *rt, int number, const ncclUniqueId *of_mask) {
     const int window = bd_cuda_has_window(rt, mask);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     if (window && number == BD_CUDA_ASIDE) bd_cuda_prefer_copy_engines(rt, &config);
-    lane->comm[mask] = open_comm(rt, of_mask[mask], group->size, group->rank, config);
+    lane->comm[mask] = bd_cuda_open_comm(rt, of_mask[mask], group->size, group->rank, config);
     lane->grant[mask] = bd_cuda_grant_arena(rt, lane->comm[mask], window);
   }
-}
-
-// NCCL connects two ranks at their first message, and the call of neither is over before the other
-// has made its own. Were that in a step, two stages that send to each other first would wait for
-// ever; so a byte, which means nothing, goes before all others.
-static void greet(bd_rt *rt, const bd_cuda_pipe *pipe, int sends) {
-  if (sends)
-    BD_NCCL(rt, pipe->comm, ncclSend(rt->arena, 1, ncclInt8, 1, pipe->comm, pipe->stream));
-  else
-    BD_NCCL(rt, pipe->comm, ncclRecv(rt->arena, 1, ncclInt8, 0, pipe->comm, pipe->stream));
-  bd_cuda_settle(rt, pipe->stream);
-}
-
-static void open_pipe(bd_rt *rt, bd_cuda_pipe *pipe, int sends) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.maxCTAs = PIPE_BLOCKS;
-  pipe->comm = open_comm(rt, pipe->id, 2, sends ? 0 : 1, config);
-  pipe->grant = bd_cuda_grant_arena(rt, pipe->comm, 0);
-  bd_cuda_open_stream(&pipe->stream, 1);
-  BD_CUDA(cudaEventCreateWithFlags(&pipe->ready, cudaEventDisableTiming));
-  BD_CUDA(cudaEventCreateWithFlags(&pipe->done, cudaEventDisableTiming));
-  greet(rt, pipe, sends);
 }
 
 // All ranks open theirs in one order, by lane and mask and then by sender and receiver, so that
@@ -198,18 +199,20 @@ void bd_cuda_connect(bd_rt *rt) {
   if (device->keeps_order) setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
   for (int l = 0; l < BD_CUDA_STREAMS; l++)
     open_lane(rt, l, mine->of_mask[l]);
+  const ncclUniqueId *line = lines_of(rt, mine);
+  for (int from = 0; from < stages; from++)
+    for (int k = 0; k < device->from[from].line_count; k++)
+      device->from[from].lines[k].id = *line++;
   for (int from = 0; from < stages; from++)
     for (int to = 0; to < stages; to++) {
-      if (from == own && device->to[to].used) open_pipe(rt, &device->to[to], 1);
-      if (to != own || !device->from[from].used) continue;
-      device->from[from].id = mine->of_stage[from].id;
-      open_pipe(rt, &device->from[from], 0);
+      if (from == own) bd_cuda_open_lines(rt, &device->to[to], 1);
+      if (to == own) bd_cuda_open_lines(rt, &device->from[from], 0);
     }
   free(mine);
 }
 
 // One that is gone must not be asked any more how it is (bd_cuda_watch).
-static void close_comm(bd_rt *rt, ncclComm_t *comm, bd_cuda_grant grant) {
+void bd_cuda_close_comm(bd_rt *rt, ncclComm_t *comm, bd_cuda_grant grant) {
   if (!*comm) return;
   bd_cuda_revoke_arena(rt, *comm, grant);
   BD_NCCL(rt, *comm, ncclCommFinalize(*comm));
@@ -217,24 +220,16 @@ static void close_comm(bd_rt *rt, ncclComm_t *comm, bd_cuda_grant grant) {
   *comm = NULL;
 }
 
-static void close_pipe(bd_rt *rt, bd_cuda_pipe *pipe) {
-  if (!pipe->used) return;
-  close_comm(rt, &pipe->comm, pipe->grant);
-  BD_CUDA(cudaStreamDestroy(pipe->stream));
-  BD_CUDA(cudaEventDestroy(pipe->ready));
-  BD_CUDA(cudaEventDestroy(pipe->done));
-}
-
 void bd_cuda_disconnect(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
   const int stages = rt->program->stages, own = rt->stage_index;
   for (int l = 0; l < BD_CUDA_STREAMS; l++)
     for (int mask = 1; mask < BD_RT_GROUPS; mask++)
-      close_comm(rt, &device->lanes[l].comm[mask], device->lanes[l].grant[mask]);
+      bd_cuda_close_comm(rt, &device->lanes[l].comm[mask], device->lanes[l].grant[mask]);
   for (int from = 0; from < stages; from++)
     for (int to = 0; to < stages; to++) {
-      if (from == own) close_pipe(rt, &device->to[to]);
-      if (to == own) close_pipe(rt, &device->from[from]);
+      if (from == own) bd_cuda_close_lines(rt, &device->to[to]);
+      if (to == own) bd_cuda_close_lines(rt, &device->from[from]);
     }
   for (int i = 0; i < device->outgoing_count; i++) {
     for (int k = 0; k < device->outgoing[i].copies; k++)

@@ -69,6 +69,11 @@ static void expect_sound(bd_rt *rt, ncclComm_t comm) {
     bd_cuda_fail_nccl(rt, state, "what a step exchanges");
 }
 
+static void expect_sound_lines(bd_rt *rt, const bd_cuda_pipe *pipe) {
+  for (int k = 0; k < pipe->line_count; k++)
+    expect_sound(rt, pipe->lines[k].comm);
+}
+
 void bd_cuda_watch(bd_rt *rt) {
   const bd_rt_device *const device = rt->device;
   if (bd_meeting_watch(device->meeting)) bd_cuda_leave_early(rt);
@@ -76,7 +81,7 @@ void bd_cuda_watch(bd_rt *rt) {
     for (int mask = 0; mask < BD_RT_GROUPS; mask++)
       expect_sound(rt, device->lanes[l].comm[mask]);
   for (int s = 0; s < rt->program->stages; s++) {
-    if (device->to) expect_sound(rt, device->to[s].comm);
-    if (device->from) expect_sound(rt, device->from[s].comm);
+    if (device->to) expect_sound_lines(rt, &device->to[s]);
+    if (device->from) expect_sound_lines(rt, &device->from[s]);
   }
 }

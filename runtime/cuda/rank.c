@@ -74,8 +74,6 @@ static int rehearse(bd_rt *rt, char *message, size_t message_bytes) {
   if (stage->step) stage->step(rt);
   bd_rt_update(rt);
   rt->device->rehearsing = 0;
-  // A message that waits behind one on its way begins after what is asked later.
-  if (bd_cuda_passes_over(rt)) rt->device->keeps_order = 0;
   if (rt->device->send_used > stage->send_bytes) {
     snprintf(message, message_bytes, "messages need %lld bytes of the arena, which has %lld",
              (long long)rt->device->send_used, (long long)stage->send_bytes);
@@ -99,6 +97,7 @@ int bd_rt_open(bd_rt *rt) {
   if (!status) status = bd_cuda_tune(rt);
   if (status) return status;
   bd_cuda_agree_dnn(rt);
+  bd_cuda_agree_lines(rt);
   bd_cuda_connect(rt);
   bd_rt_zero(rt, rt->arena, rt->stage->arena_bytes);
   bd_rt_settle(rt);

@@ -73,29 +73,41 @@ typedef struct bd_cuda_lane {
 } bd_cuda_lane;
 enum { BD_CUDA_MAIN, BD_CUDA_ASIDE, BD_CUDA_BESIDE, BD_CUDA_STREAMS };
 
-// One direction between this rank and its like on another stage.
-typedef struct bd_cuda_pipe {
-  int used;
-  uint64_t order; // stands for all messages of a step in their order
+// Carries messages of one direction, one after another.
+typedef struct bd_cuda_line {
   ncclUniqueId id;
   ncclComm_t comm; // sender is rank 0, receiver rank 1
   bd_cuda_grant grant;
   cudaStream_t stream;
   cudaEvent_t ready, done;
+} bd_cuda_line;
+
+// One direction between this rank and its like on another stage. It has as many lines as the sender
+// keeps copies of what a pass sends, one for each stage that it goes on or back, and pass after
+// pass takes them in turn: so nothing waits in a line for what its receiver does not want yet.
+typedef struct bd_cuda_pipe {
+  int used, in_passes; // in these: not only at a step's end
+  uint64_t order;      // stands for all messages of a step in their order
+  int first_tag;       // of those that are received in a pass
+  int64_t passes;      // that it has begun in
+  int line_count;
+  bd_cuda_line *lines;
 } bd_cuda_pipe;
 
 // Where messages of one stage and tag wait for their receiver: as many as the stages that they go
 // on or back, so that none wait for each other in a circle.
 typedef struct bd_cuda_outgoing {
   int stage, tag;
-  int copies, next, used; // next: the oldest; used: how many have been
-  int64_t offset, bytes;  // in the arena, of the first; of each
-  cudaEvent_t *sent;      // of each
+  int copies;
+  int64_t passes;        // that have sent one
+  int64_t offset, bytes; // in the arena, of the first; of each
+  cudaEvent_t *sent;     // of each
 } bd_cuda_outgoing;
 
 // A message that is to leave, and what tells that it has been received.
 typedef struct bd_cuda_letter {
   int stage, tag;
+  bd_cuda_line *line;
   const char *copy;
   int64_t bytes;
   cudaEvent_t sent;
@@ -105,6 +117,7 @@ enum {
   BD_CUDA_WORKSPACE_BYTES = 4 << 20,
   BD_CUDA_LEAST_LIBRARY_BYTES = 16 << 20,
   BD_CUDA_MOST_OUTGOING = 1024,
+  BD_CUDA_MOST_LINES = 64, // of a rank, where messages go over stages
   BD_CUDA_MOST_RANGES = 8, // in each other
 };
 
@@ -150,6 +163,7 @@ struct bd_rt_device {
   bd_cuda_attentions *attentions; // NULL: none
   bd_cuda_convolved *convolved;   // the first shape of convolutions, or NULL
   bd_cuda_pipe *to, *from;        // by stage
+  int most_lines;                 // that any rank has, at least
   int outgoing_count;
   bd_cuda_outgoing outgoing[BD_CUDA_MOST_OUTGOING];
   int letter_count; // of a pass, that are to leave together
@@ -198,12 +212,15 @@ void bd_cuda_open_stream(cudaStream_t *out_stream, int exchanges);
 void bd_cuda_open_sensors(bd_rt *rt);
 void bd_cuda_close_sensors(bd_rt *rt);
 
-// Whether messages of the rank go over stages, so that several of a kind may be on their way; known
-// after the rehearsal.
-int bd_cuda_passes_over(const bd_rt *rt);
-
 // Events for the messages that a rehearsal has found.
 void bd_cuda_prepare_pipes(bd_rt *rt);
+// Collective, before bd_cuda_connect: how many lines each direction has. Where the most that a rank
+// would have are too many, every direction has one, and ranks whose messages go over stages run
+// nothing beside.
+void bd_cuda_agree_lines(bd_rt *rt);
+// Collective for each line, by its id.
+void bd_cuda_open_lines(bd_rt *rt, bd_cuda_pipe *pipe, int sends);
+void bd_cuda_close_lines(bd_rt *rt, bd_cuda_pipe *pipe);
 // Pinned memory for the samples that it has found. 0, or a status with the reason in `message`.
 int bd_cuda_prepare_reader(bd_rt *rt, char *message, size_t message_bytes);
 // Lets the reader go on where copies of samples have ended: for whoever waits for the device.
@@ -212,6 +229,9 @@ void bd_cuda_release_reader(bd_rt *rt);
 // Collective: the communicators that a rehearsal has found.
 void bd_cuda_connect(bd_rt *rt);
 void bd_cuda_disconnect(bd_rt *rt);
+ncclComm_t bd_cuda_open_comm(bd_rt *rt, ncclUniqueId id, int ranks, int rank, ncclConfig_t config);
+// NULL is nothing.
+void bd_cuda_close_comm(bd_rt *rt, ncclComm_t *comm, bd_cuda_grant grant);
 void bd_cuda_release_products(bd_rt *rt);
 
 // The first rank of the group over `mask` that a rank belongs to.

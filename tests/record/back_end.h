@@ -12,6 +12,12 @@ typedef struct record_slot {
   int64_t offset, bytes;
 } record_slot;
 
+// Where messages come from: those of a pass begin with one tag.
+typedef struct record_source {
+  bool known;
+  int first_tag, passes;
+} record_source;
+
 struct bd_rt_device {
   const record_sink *sink; // NULL: a step is rehearsed
   record_ways ways;
@@ -19,11 +25,11 @@ struct bd_rt_device {
   int instruction;
   int prefetch;         // the handle of one that begins, or 0
   bool aside, unjoined; // work is told to run beside; some has not been waited for
-  bool passes_over;     // messages go over stages
   bool unposted;        // messages have been sent that leave together with the next one
   int slot_count;
   record_slot slots[RECORD_MOST_SLOTS];
   int64_t send_used;
+  record_source *sources; // by stage
 };
 
 record_operand record_reads(const bd_rt *rt, const void *data, int64_t bytes);

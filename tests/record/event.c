@@ -44,7 +44,7 @@ const char *record_kind_name(record_kind kind) {
 
 bool record_same_terms(const record_terms *a, const record_terms *b) {
   return a->kind == b->kind && a->dtype == b->dtype && a->combiner == b->combiner &&
-         a->swapped == b->swapped && a->tag == b->tag &&
+         a->swapped == b->swapped && a->tag == b->tag && a->line == b->line &&
          memcmp(a->shape, b->shape, sizeof a->shape) == 0;
 }
 
@@ -58,7 +58,7 @@ uint64_t record_digest_terms(uint64_t digest, const record_terms *t) {
                              t->shape[0], t->shape[1], t->shape[2], t->shape[3], t->shape[4]};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     digest = digest_number(digest, numbers[i]);
-  return digest;
+  return t->line ? digest_number(digest, t->line) : digest;
 }
 
 uint64_t record_digest(uint64_t digest, const record_event *event) {

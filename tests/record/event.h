@@ -75,6 +75,7 @@ typedef struct record_operand {
 typedef struct record_terms {
   record_kind kind; // of a message: RECORD_SEND at both ends
   int32_t dtype, combiner, swapped, tag;
+  int32_t line;                // of messages: which of their direction's
   int64_t shape[RECORD_SHAPE]; // of a message: its bytes
 } record_terms;
 

@@ -169,7 +169,7 @@ BD_NODISCARD static bd_status run(bd_ctx *ctx, void *arg) {
   session *const s = arg;
   BD_TRY(read_files(ctx, s));
   BD_TRY(expect_all(ctx, s));
-  s->talk = record_talk_create(&s->world);
+  s->talk = record_talk_create(&s->world, !s->ways.alone);
   s->summary = record_summary_create(&s->world);
   const bool done = record_ranks(s);
   record_talk_check(s->talk, &s->faults);

@@ -148,7 +148,9 @@ static bool check_ends(const matching *m, const record_event *event) {
                  (unsigned)(message ? m->in->stage : m->in->mask));
     return false;
   }
-  if (record_same_terms(&event->terms, &m->in->terms)) return true;
+  record_terms expected = m->in->terms;
+  expected.line = event->terms.line; // of which the module knows nothing
+  if (record_same_terms(&event->terms, &expected)) return true;
   record_fault(m->h->faults, "%s: moves other elements, or in another form", record_where(m->h));
   return false;
 }

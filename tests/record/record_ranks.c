@@ -128,15 +128,23 @@ void bd_rt_gather_parts(bd_rt *rt, const bd_rt_group *group, int dtype, int64_t 
              record_writes(rt, data, count * bytes));
 }
 
-static void tell_message(bd_rt *rt, record_kind kind, int stage, int tag, int handle,
+// As runtime/cuda: a direction has a line for each copy of what it carries where work runs beside,
+// else one; passes take them in turn.
+static int line_of(const bd_rt *rt, int stage, int pass) {
+  return rt->device->keeps_order ? pass % abs(stage - rt->stage_index) : 0;
+}
+
+static void tell_message(bd_rt *rt, record_kind kind, int stage, int tag, int line, int handle,
                          record_operand operand) {
-  record_tell(rt, (record_event){.kind = kind,
-                                 .stage = stage,
-                                 .handle = handle,
-                                 .alone = !rt->device->unposted,
-                                 .terms = {RECORD_SEND, .tag = tag, .shape = {operand.bytes}},
-                                 .operand_count = 1,
-                                 .operands = &operand});
+  record_tell(
+      rt, (record_event){
+              .kind = kind,
+              .stage = stage,
+              .handle = handle,
+              .alone = !rt->device->unposted,
+              .terms = {.kind = RECORD_SEND, .tag = tag, .line = line, .shape = {operand.bytes}},
+              .operand_count = 1,
+              .operands = &operand});
 }
 
 static int64_t rounded(int64_t bytes) {
@@ -145,10 +153,6 @@ static int64_t rounded(int64_t bytes) {
 
 static int copies_for(const bd_rt *rt, int stage) {
   return abs(stage - rt->stage_index);
-}
-
-static void note_passing(bd_rt *rt, int stage) {
-  if (abs(stage - rt->stage_index) > 1) rt->device->passes_over = true;
 }
 
 static void add_slot(bd_rt *rt, int stage, int tag, int64_t bytes) {
@@ -185,16 +189,15 @@ static int first_slot(bd_rt *rt, int stage, int tag, int64_t bytes) {
 // A slot's number is the handle of its messages.
 void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes) {
   if (bytes == 0) return;
-  note_passing(rt, stage);
   const int first = first_slot(rt, stage, tag, bytes);
   int *const next = &rt->device->slots[first].next;
-  const int handle = first + *next;
+  const int copy = *next, handle = first + copy;
   record_slot *const slot = &rt->device->slots[handle];
   *next = (*next + 1) % copies_for(rt, stage);
   if (slot->used) wait_for(rt, handle);
   slot->used = 1;
   bd_rt_copy(rt, rt->arena + slot->offset, data, bytes);
-  tell_message(rt, RECORD_SEND, stage, tag, handle,
+  tell_message(rt, RECORD_SEND, stage, tag, line_of(rt, stage, copy), handle,
                record_reads(rt, rt->arena + slot->offset, bytes));
   rt->device->unposted = true;
 }
@@ -204,19 +207,22 @@ void bd_rt_post(bd_rt *rt) {
 }
 
 void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes) {
-  note_passing(rt, stage);
-  if (bytes > 0)
-    tell_message(rt, RECORD_RECEIVE, stage, tag, RECORD_NO_HANDLE, record_writes(rt, data, bytes));
+  record_source *const source = &rt->device->sources[stage];
+  if (bytes == 0) return;
+  if (!source->known) *source = (record_source){.known = true, .first_tag = tag};
+  source->passes += tag == source->first_tag;
+  tell_message(rt, RECORD_RECEIVE, stage, tag, line_of(rt, stage, source->passes - 1),
+               RECORD_NO_HANDLE, record_writes(rt, data, bytes));
 }
 
 enum { GIVEN = -1 }; // what has no tag
 
 void bd_rt_give(bd_rt *rt, int stage, const void *data, int64_t bytes) {
-  tell_message(rt, RECORD_SEND, stage, GIVEN, RECORD_GIVEN, record_reads(rt, data, bytes));
+  tell_message(rt, RECORD_SEND, stage, GIVEN, 0, RECORD_GIVEN, record_reads(rt, data, bytes));
   wait_for(rt, RECORD_GIVEN);
 }
 
 void bd_rt_take(bd_rt *rt, int stage, void *data, int64_t bytes) {
-  note_passing(rt, stage);
-  tell_message(rt, RECORD_RECEIVE, stage, GIVEN, RECORD_NO_HANDLE, record_writes(rt, data, bytes));
+  tell_message(rt, RECORD_RECEIVE, stage, GIVEN, 0, RECORD_NO_HANDLE,
+               record_writes(rt, data, bytes));
 }

@@ -115,18 +115,6 @@ void bd_rt_stop(bd_rt *rt) {
   free(rt->device);
 }
 
-// As runtime/cuda: a step that is walked once tells where messages go. What is sent over a stage
-// may wait behind another message, which nothing that is asked later must wait for.
-static void rehearse(bd_rt *rt) {
-  bd_rt_device *const device = rt->device;
-  device->keeps_order = !current_ways.alone;
-  if (rt->stage->step) rt->stage->step(rt);
-  bd_rt_update(rt);
-  *device = (bd_rt_device){.sink = current_sink,
-                           .ways = current_ways,
-                           .keeps_order = device->keeps_order && !device->passes_over};
-}
-
 int bd_rt_open(bd_rt *rt) {
   void *const arena = mmap(NULL, (size_t)rt->stage->arena_bytes, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -137,7 +125,12 @@ int bd_rt_open(bd_rt *rt) {
   rt->arena = arena;
   rt->scratch = scratch;
   bd_rt_overlap_open(rt);
-  rehearse(rt);
+  *rt->device =
+      (bd_rt_device){.sink = current_sink,
+                     .ways = current_ways,
+                     .keeps_order = !current_ways.alone,
+                     .sources = calloc((size_t)rt->program->stages, sizeof(record_source))};
+  if (!rt->device->sources) return BD_RT_EXIT_EXTERNAL;
   current_sink->begin(current_sink->args, rt);
   return 0;
 }
@@ -145,6 +138,7 @@ int bd_rt_open(bd_rt *rt) {
 void bd_rt_close(bd_rt *rt) {
   current_sink->end(current_sink->args);
   munmap(rt->arena, (size_t)rt->stage->arena_bytes);
+  free(rt->device->sources);
   free(rt->sums);
   munmap(rt->scratch, SCRATCH_BYTES);
 }

@@ -82,6 +82,12 @@ static record_verdict messages_alone(record_spoil *s, record_event *e) {
   e->alone = true;
   return PASSES;
 }
+// What passes over stages has one line, as if it went to the next.
+static record_verdict messages_in_line(record_spoil *s, record_event *e) {
+  s->done |= record_is_message(e->kind) && e->terms.line > 0;
+  e->terms.line = 0;
+  return PASSES;
+}
 static record_verdict wait_missing(record_spoil *s, record_event *e) {
   return drop(s, e->kind == RECORD_WAIT && e->handle < RECORD_MOST_SLOTS);
 }
@@ -290,6 +296,7 @@ static const record_rule rules[] = {
     {.name = "receive-missing", .apply = receive_missing},
     {.name = "message-size", .apply = message_size},
     {.name = "messages-alone", .apply = messages_alone, .of_all = true},
+    {.name = "messages-in-line", .apply = messages_in_line, .of_all = true},
     {.name = "wait-missing", .apply = wait_missing},
     {.name = "wait-early", .apply = wait_early},
     {.name = "launch-missing", .apply = launch_missing},

@@ -17,7 +17,7 @@ enum {
 typedef struct word {
   record_kind kind;
   int terms, peer, count;
-  bool alone; // of a message that is sent
+  bool posts; // a message that is sent, with those before it that have not left
 } word;
 
 typedef struct speaker {
@@ -25,9 +25,9 @@ typedef struct speaker {
   word *words;
   // While they run:
   int at;
-  bool passes_over; // stages
-  bool arrived;     // at the collective `at`
-  int round;        // of its group
+  bool written; // the message `at`, which has not left
+  bool arrived; // at the collective `at`
+  int round;    // of its group
 } speaker;
 
 typedef struct group { // of ranks, by its lowest rank and mask
@@ -35,13 +35,15 @@ typedef struct group { // of ranks, by its lowest rank and mask
 } group;
 
 typedef struct pipe { // from a rank to a stage
-  int sent, taken, capacity;
-  int before; // the messages that leave last
+  int written, sent, taken, capacity;
   int *terms;
+  int *ends;  // of each line: how many messages there were when its last had left
+  int before; // what is to be taken before all that has been sent has begun
 } pipe;
 
 struct record_talk {
   record_world world;
+  bool in_order; // work begins in the order in which it is asked for
   int ranks, devices;
   speaker *speakers;
   group *groups;
@@ -50,7 +52,7 @@ struct record_talk {
   record_terms *terms;
   int *slots; // 1 + index of terms, by digest
   // Of the rank that is being told:
-  int rank;
+  int rank, last_sent;  // the word, or -1
   int *sent, *received; // by stage
   int handle_peer[MOST_HANDLES], handle_count[MOST_HANDLES];
 };
@@ -77,14 +79,17 @@ static void *zeroed(size_t count, size_t size) {
   return memset(allocate(NULL, count, size), 0, count * size);
 }
 
-record_talk *record_talk_create(const record_world *world) {
+record_talk *record_talk_create(const record_world *world, bool in_order) {
   record_talk *const t = zeroed(1, sizeof *t);
   t->world = *world;
+  t->in_order = in_order;
   t->devices = record_world_devices(world);
   t->ranks = record_world_ranks(world);
   t->speakers = zeroed((size_t)t->ranks, sizeof *t->speakers);
   t->groups = zeroed((size_t)t->ranks * MASKS + 1, sizeof *t->groups);
   t->pipes = zeroed((size_t)t->ranks * (size_t)world->stages, sizeof *t->pipes);
+  for (int p = 0; p < t->ranks * world->stages; p++)
+    t->pipes[p].ends = zeroed((size_t)world->stages, sizeof *t->pipes[p].ends);
   t->slots = zeroed(TERMS_SLOTS, sizeof *t->slots);
   t->sent = zeroed((size_t)world->stages, sizeof *t->sent);
   t->received = zeroed((size_t)world->stages, sizeof *t->received);
@@ -95,8 +100,10 @@ record_talk *record_talk_create(const record_world *world) {
 void record_talk_destroy(record_talk *t) {
   for (int r = 0; r < t->ranks; r++)
     free(t->speakers[r].words);
-  for (int p = 0; p < t->ranks * t->world.stages; p++)
+  for (int p = 0; p < t->ranks * t->world.stages; p++) {
     free(t->pipes[p].terms);
+    free(t->pipes[p].ends);
+  }
   free(t->speakers);
   free(t->groups);
   free(t->pipes);
@@ -127,6 +134,7 @@ static int number_terms(record_talk *t, const record_terms *terms) {
 
 static void begin_rank(record_talk *t, int rank) {
   t->rank = rank;
+  t->last_sent = -1;
   memset(t->sent, 0, (size_t)t->world.stages * sizeof *t->sent);
   memset(t->received, 0, (size_t)t->world.stages * sizeof *t->received);
   memset(t->handle_count, 0, sizeof t->handle_count);
@@ -144,7 +152,7 @@ static word word_of(record_talk *t, const record_event *event) {
   if (!record_is_message(event->kind)) return w;
   w.peer = event->stage;
   w.count = event->kind == RECORD_SEND ? ++t->sent[w.peer] : ++t->received[w.peer];
-  w.alone = event->alone;
+  w.posts = event->kind == RECORD_SEND;
   if (event->handle == RECORD_NO_HANDLE) return w;
   t->handle_peer[event->handle] = w.peer;
   t->handle_count[event->handle] = w.count;
@@ -159,6 +167,10 @@ void record_talk_take(record_talk *t, int rank, const record_event *event) {
   if (s->count == s->capacity) {
     s->capacity = s->capacity ? 2 * s->capacity : 64;
     s->words = allocate(s->words, (size_t)s->capacity, sizeof *s->words);
+  }
+  if (event->kind == RECORD_SEND) {
+    if (!event->alone && t->last_sent >= 0) s->words[t->last_sent].posts = false;
+    t->last_sent = s->count;
   }
   s->words[s->count++] = word_of(t, event);
 }
@@ -179,7 +191,8 @@ static group *group_of(record_talk *t, int rank, int mask, int *out_size) {
 
 static void describe_terms(const record_terms *x, char *out) {
   if (x->kind == RECORD_SEND)
-    snprintf(out, TEXT, "message of tag %d, %lld bytes", x->tag, (long long)x->shape[0]);
+    snprintf(out, TEXT, "message of tag %d, %lld bytes, in line %d", x->tag, (long long)x->shape[0],
+             x->line);
   else
     snprintf(out, TEXT, "%s of type %d, combiner %d, [%lld,%lld,%lld,%lld,%lld]",
              record_kind_name(x->kind), x->dtype, x->combiner, (long long)x->shape[0],
@@ -230,26 +243,41 @@ static pipe *pipe_of(record_talk *t, int from, int to_stage) {
   return &t->pipes[from * t->world.stages + to_stage];
 }
 
-static void send(record_talk *t, int rank, const word *w) {
-  pipe *const p = pipe_of(t, rank, w->peer);
-  if (p->sent == p->capacity) {
-    p->capacity = p->capacity ? 2 * p->capacity : 16;
-    p->terms = allocate(p->terms, (size_t)p->capacity, sizeof *p->terms);
-  }
-  if (w->alone) p->before = p->sent;
-  p->terms[p->sent++] = w->terms;
+// What has been written leaves, in a line behind what left in it before.
+static void post(const record_talk *t, pipe *p) {
+  int *const end = &p->ends[t->terms[p->terms[p->sent]].line];
+  if (*end > p->before) p->before = *end;
+  *end = p->sent = p->written;
 }
 
 // The stage that a rank sends to behind a message that has not been received, or -1. What is asked
-// later begins when that has begun; where messages pass over stages the runtime does not ask for
-// this order.
+// later begins when that has begun.
 static int stage_behind(const record_talk *t, int rank) {
-  if (t->speakers[rank].passes_over) return -1;
+  if (!t->in_order) return -1;
   for (int stage = 0; stage < t->world.stages; stage++) {
     const pipe *const p = &t->pipes[rank * t->world.stages + stage];
     if (p->taken < p->before) return stage;
   }
   return -1;
+}
+
+static progress send(record_talk *t, int rank, const word *w) {
+  bool *const written = &t->speakers[rank].written;
+  pipe *const p = pipe_of(t, rank, w->peer);
+  if (p->written == p->capacity) {
+    p->capacity = p->capacity ? 2 * p->capacity : 16;
+    p->terms = allocate(p->terms, (size_t)p->capacity, sizeof *p->terms);
+  }
+  if (!*written) p->terms[p->written++] = w->terms;
+  *written = true;
+  for (int stage = 0; w->posts && stage < t->world.stages; stage++) {
+    pipe *const other = pipe_of(t, rank, stage);
+    if (other->written == other->sent) continue;
+    if (stage_behind(t, rank) >= 0) return WAITS;
+    post(t, other);
+  }
+  *written = false;
+  return GOES_ON;
 }
 
 static int sender_of(const record_talk *t, int rank, int stage) {
@@ -274,8 +302,7 @@ static progress speak(record_talk *t, record_faults *faults, int rank) {
   if (w->kind != RECORD_SEND && w->kind != RECORD_WAIT && stage_behind(t, rank) >= 0) return WAITS;
   switch (w->kind) {
   case RECORD_SEND:
-    send(t, rank, w);
-    return GOES_ON;
+    return send(t, rank, w);
   case RECORD_RECEIVE:
     return receive(t, faults, rank, w);
   case RECORD_WAIT:
@@ -283,14 +310,6 @@ static progress speak(record_talk *t, record_faults *faults, int rank) {
   default:
     return meet(t, faults, rank, w);
   }
-}
-
-static bool passes_over(const record_talk *t, int rank) {
-  const speaker *const s = &t->speakers[rank];
-  for (int i = 0; i < s->count; i++)
-    if (record_is_message(s->words[i].kind) && abs(s->words[i].peer - rank / t->devices) > 1)
-      return true;
-  return false;
 }
 
 static void say_blocked(const record_talk *t, record_faults *faults, int rank) {
@@ -322,8 +341,6 @@ static void say_ends(const record_talk *t, record_faults *faults) {
 }
 
 void record_talk_check(record_talk *t, record_faults *faults) {
-  for (int r = 0; r < t->ranks; r++)
-    t->speakers[r].passes_over = passes_over(t, r);
   for (bool moved = true; moved;) {
     moved = false;
     for (int r = 0; r < t->ranks; r++) {

@@ -16,12 +16,14 @@ int record_world_ranks(const record_world *world);
 
 typedef struct record_talk record_talk;
 
-// NULL: out of memory.
-record_talk *record_talk_create(const record_world *world);
+// `in_order`: what a rank asks for begins when what it has asked for before has begun. NULL: out of
+// memory.
+record_talk *record_talk_create(const record_world *world, bool in_order);
 void record_talk_destroy(record_talk *talk);
 // Events of a rank in their order; those that concern no other rank are passed over.
 void record_talk_take(record_talk *talk, int rank, const record_event *event);
 // Runs all ranks against each other. A collective waits for its group, a receiver for its message,
-// a wait for the message to be received; a sender goes on.
+// a wait for the message to be received; a sender goes on. What leaves together is there when the
+// last of it is sent.
 void record_talk_check(record_talk *talk, record_faults *faults);
 #endif

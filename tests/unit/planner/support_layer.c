@@ -53,23 +53,23 @@ static void visit_runs(bd_ctx *ctx, const bd_module *train, const bd_cluster *cl
     }
 }
 
-static void start_at_once(bd_cluster *cluster) {
+static void start_at_once(bd_cluster *cluster, int link_rate) {
   cluster->kernel_seconds = 1e-9;
-  cluster->intra = (bd_link){.bytes_per_second = 50e9};
+  cluster->intra = (bd_link){.bytes_per_second = 1e3 * link_rate};
   cluster->node.switch_sum = (bd_link){0};
   cluster->flops.f32 = 2e12;
   cluster->work = (bd_work_rates){.product_beside = 0.8};
 }
 
-void layer_visit_model(const char *model, const char *preset, int recompute, bool in_parts,
+void layer_visit_model(const char *model, const char *preset, int recompute, int link_rate,
                        layer_visit visit) {
   for (int m = 0; m < MESHES; m++) {
     bd_ctx *ctx = bd_ctx_create();
     bd_module *train = layer_train(ctx, model);
     bd_cluster cluster;
     assert_int_equal(bd_cluster_load(ctx, preset, &cluster), BD_OK);
-    train->cuda = in_parts;
-    if (in_parts) start_at_once(&cluster);
+    train->cuda = link_rate > 0;
+    if (link_rate) start_at_once(&cluster, link_rate);
     visit_runs(ctx, train, &cluster, &meshes[m], recompute, visit);
     bd_ctx_destroy(ctx);
   }
@@ -83,7 +83,7 @@ void layer_visit_fp8(const char *model, const char *preset, int recompute, layer
     assert_int_equal(bd_pass_run_list(ctx, "precision,fp8", NULL, stderr, train, &train), BD_OK);
     assert_int_equal(bd_cluster_load(ctx, preset, &cluster), BD_OK);
     train->cuda = true;
-    start_at_once(&cluster);
+    start_at_once(&cluster, IN_PARTS);
     cluster.flops.bf16 = 4e12;
     cluster.flops.f8 = 8e12;
     visit_runs(ctx, train, &cluster, &meshes[m], recompute, visit);

@@ -5,6 +5,7 @@
 #include "ir/pass.h"
 #include "planner/cost/cost.h"
 #include "planner/cost/kernel.h"
+#include "planner/step/behind.h"
 #include "planner/step/end.h"
 #include "runtime/braid_rt_abi.h"
 #include "tests/unit/context.h"
@@ -103,7 +104,7 @@ static double weight_seconds(const bd_cost_model *model, int64_t rows) {
     gradient.sharding.at[axis] = BD_PARTIAL_SUM;
   unsigned axes = (1u << model->mesh.axes) - 1;
   bd_weight_end end =
-      bd_step_end_of_weight(model, "adamw", BD_MASTERS_F32, &weight, &gradient, axes);
+      bd_step_end_of_weight(model, "adamw", BD_MASTERS_F32, &weight, &gradient, axes, 0);
   return end.each + end.once;
 }
 
@@ -125,6 +126,22 @@ static void test_buckets(void **unused) {
       assert_true(part > bucket + kernels + 63 * 7 * cluster.intra.latency_seconds);
     assert_true(weight_seconds(&flat, 2 * rows) < 2 * bucket);
   }
+}
+
+// Behind its products a sum on GPUs is hidden but for a part; beyond them not at all.
+static void test_sums_behind_backward(void **unused) {
+  (void)unused;
+  bd_cluster gpu = load("h100:2x8"), exposed = load("a100-80gb-2021:2x8"), cpu = load("cpu:2x8");
+  bd_cost_model model = {&gpu, {1, {16}}, 1};
+  assert_true(bd_step_behind(&model, 8, 100) == 1);
+  assert_true(bd_step_behind(&model, 8, 1) == 6);
+  assert_true(bd_step_behind(&model, 8, 0) == 8);
+  gpu.work.gradients_exposed = 0.5;
+  assert_true(bd_step_behind(&model, 8, 100) == 4);
+  model.cluster = &exposed;
+  assert_true(bd_step_behind(&model, 8, 100) == 8);
+  model.cluster = &cpu;
+  assert_true(bd_step_behind(&model, 8, 100) == 8);
 }
 
 // A ring within a node is no slower than one of as many ranks over nodes; many ranks of a node
@@ -464,6 +481,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_collectives, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_several_axes, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_buckets, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_sums_behind_backward, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_where_rings_lie, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_measured_all_reduce, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_measured_products, open, drop_ctx),

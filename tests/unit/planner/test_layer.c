@@ -58,9 +58,9 @@ static void compare(bd_ctx *ctx, const bd_layer_request *request) {
 
 static void test_equals_brute_force(void **unused) {
   (void)unused;
-  layer_visit_model("examples/mlp.json", "cpu:1x4", 0, false, compare);
-  layer_visit_model("gpt2-tiny", "cpu:1x4", 0, false, compare);
-  layer_visit_model("llama-tiny", "h100:1x4", 0, false, compare);
+  layer_visit_model("examples/mlp.json", "cpu:1x4", 0, AS_IT_IS, compare);
+  layer_visit_model("gpt2-tiny", "cpu:1x4", 0, AS_IT_IS, compare);
+  layer_visit_model("llama-tiny", "h100:1x4", 0, AS_IT_IS, compare);
   assert_true(compared > 20);
   assert_true(capped > 0);
 }
@@ -68,7 +68,7 @@ static void test_equals_brute_force(void **unused) {
 static void test_parts_equal_brute_force(void **unused) {
   (void)unused;
   compared = 0;
-  layer_visit_model("llama-tiny", "h100:1x4", 0, true, compare);
+  layer_visit_model("llama-tiny", "h100:1x4", 0, IN_PARTS, compare);
   assert_true(compared > 0);
 }
 

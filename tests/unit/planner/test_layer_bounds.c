@@ -14,11 +14,25 @@
 
 #include <cmocka.h>
 
-static int cut_candidates; // with products in parts
+static int cut_candidates;    // with products in parts
+static int hidden_candidates; // with sums of gradients that are hidden in part
 
 static int64_t held_bytes(const bd_layer_candidate *c) {
   return c->weight_bytes + c->gradient_bytes + c->optimizer_bytes[1] + c->tape_bytes +
          c->boundary_bytes + c->passing_bytes;
+}
+
+static bool is_hidden_in_part(bd_ctx *ctx, const bd_layer_request *request,
+                              const bd_layer_candidate *c) {
+  bd_cluster exposed = *request->cost.cluster;
+  bd_layer_request without = *request;
+  bd_layer_candidate all = {.form = c->form, .strategy = c->strategy};
+  exposed.work.gradients_exposed = 1;
+  without.cost.cluster = &exposed;
+  assert_int_equal(bd_layer_measure(ctx, &without, &all), BD_OK);
+  assert_true(c->sync_seconds[0] <= all.sync_seconds[0]);
+  return c->sync_seconds[0] < 0.99 * all.sync_seconds[0] &&
+         c->sync_seconds[0] > 0.2 * all.sync_seconds[0];
 }
 
 static int in_8_bits, in_bf16;
@@ -59,6 +73,7 @@ static void hold_bounds(bd_ctx *ctx, const bd_layer_request *request) {
     assert_true(c->backward_seconds >= bd_layer_backward_seconds(layer) * (1 - 1e-9));
     assert_true((double)held_bytes(c) >= leanest.bytes * (1 - 1e-9));
     cut_candidates += c->strategy.parts != NULL;
+    hidden_candidates += is_hidden_in_part(ctx, request, c);
     count_products(request, &c->strategy);
   }
 }
@@ -105,10 +120,10 @@ static void hold_apart(bd_ctx *ctx, const bd_layer_request *request) {
 static void test_bounds_hold(void **unused) {
   (void)unused;
   for (int recompute = -1; recompute <= 1; recompute++) {
-    layer_visit_model("examples/mlp.json", "cpu:1x4", recompute, false, hold_bounds);
-    layer_visit_model("gpt2-tiny", "cpu:1x4", recompute, false, hold_bounds);
-    layer_visit_model("gpt2-tiny", "h100:4x1", recompute, false, hold_bounds);
-    layer_visit_model("llama-tiny", "h100:1x4", recompute, false, hold_bounds);
+    layer_visit_model("examples/mlp.json", "cpu:1x4", recompute, AS_IT_IS, hold_bounds);
+    layer_visit_model("gpt2-tiny", "cpu:1x4", recompute, AS_IT_IS, hold_bounds);
+    layer_visit_model("gpt2-tiny", "h100:4x1", recompute, AS_IT_IS, hold_bounds);
+    layer_visit_model("llama-tiny", "h100:1x4", recompute, AS_IT_IS, hold_bounds);
   }
 }
 
@@ -189,12 +204,12 @@ static void hold_near(bd_ctx *ctx, const bd_layer_request *base) {
 
 static void test_near_choices_are_bounded(void **unused) {
   (void)unused;
-  layer_visit_model("examples/mlp.json", "cpu:1x4", -1, false, hold_near);
-  layer_visit_model("gpt2-tiny", "h100:4x1", -1, false, hold_near);
-  layer_visit_model("gpt2-tiny", "cpu:1x4", -1, false, hold_near);
-  layer_visit_model("llama-tiny", "h100:1x4", -1, false, hold_near);
-  layer_visit_model("resnet-tiny", "cpu:1x4", -1, false, hold_near);
-  layer_visit_model("unet3d-tiny", "cpu:1x4", -1, false, hold_near);
+  layer_visit_model("examples/mlp.json", "cpu:1x4", -1, AS_IT_IS, hold_near);
+  layer_visit_model("gpt2-tiny", "h100:4x1", -1, AS_IT_IS, hold_near);
+  layer_visit_model("gpt2-tiny", "cpu:1x4", -1, AS_IT_IS, hold_near);
+  layer_visit_model("llama-tiny", "h100:1x4", -1, AS_IT_IS, hold_near);
+  layer_visit_model("resnet-tiny", "cpu:1x4", -1, AS_IT_IS, hold_near);
+  layer_visit_model("unet3d-tiny", "cpu:1x4", -1, AS_IT_IS, hold_near);
   assert_true(drawn > 1000);
   assert_true(offloaded > 10);
   assert_true(worst_permille > 900);
@@ -206,14 +221,29 @@ static void test_parts_are_bounded(void **unused) {
   (void)unused;
   cut_candidates = 0;
   for (int recompute = -1; recompute <= 1; recompute++) {
-    layer_visit_model("gpt2-tiny", "h100:1x4", recompute, true, hold_bounds);
-    layer_visit_model("llama-tiny", "h100:1x4", recompute, true, hold_bounds);
+    layer_visit_model("gpt2-tiny", "h100:1x4", recompute, IN_PARTS, hold_bounds);
+    layer_visit_model("llama-tiny", "h100:1x4", recompute, IN_PARTS, hold_bounds);
   }
-  layer_visit_model("gpt2-tiny", "h100:1x4", -1, true, hold_near);
-  layer_visit_model("llama-tiny", "h100:1x4", -1, true, hold_near);
-  layer_visit_model("gpt2-tiny", "h100:1x4", -1, true, hold_apart);
-  layer_visit_model("llama-tiny", "h100:1x4", -1, true, hold_apart);
+  layer_visit_model("gpt2-tiny", "h100:1x4", -1, IN_PARTS, hold_near);
+  layer_visit_model("llama-tiny", "h100:1x4", -1, IN_PARTS, hold_near);
+  layer_visit_model("gpt2-tiny", "h100:1x4", -1, IN_PARTS, hold_apart);
+  layer_visit_model("llama-tiny", "h100:1x4", -1, IN_PARTS, hold_apart);
   assert_true(cut_candidates > 20);
+}
+
+// What is hidden of gradients' sums behind backward is never more than the bounds think, however
+// long they take beside their products.
+static void test_hidden_gradients_are_bounded(void **unused) {
+  (void)unused;
+  hidden_candidates = 0;
+  for (int rate = 30000; rate <= IN_PARTS; rate *= 6) {
+    layer_visit_model("gpt2-tiny", "h100:1x4", -1, rate, hold_bounds);
+    layer_visit_model("llama-tiny", "h100:1x4", 1, rate, hold_bounds);
+    layer_visit_model("gpt2-tiny", "h100:1x4", -1, rate, hold_near);
+    layer_visit_model("resnet-tiny", "h100:1x4", -1, rate, hold_near);
+    layer_visit_model("gpt2-tiny", "h100:1x4", -1, rate, hold_apart);
+  }
+  assert_true(hidden_candidates > 20);
 }
 
 // Nor does a product take less than the bounds think that is in 8 bits, or in bf16 where that takes
@@ -236,6 +266,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold),
                                      cmocka_unit_test(test_near_choices_are_bounded),
                                      cmocka_unit_test(test_parts_are_bounded),
+                                     cmocka_unit_test(test_hidden_gradients_are_bounded),
                                      cmocka_unit_test(test_fp8_is_bounded)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,8 +47,8 @@ static void polish(bd_ctx *ctx, const bd_layer_request *request) {
 
 static void test_polish(void **unused) {
   (void)unused;
-  layer_visit_model("gpt2-tiny", "cpu:1x4", -1, false, polish);
-  layer_visit_model("resnet-tiny", "h100:1x4", -1, false, polish);
+  layer_visit_model("gpt2-tiny", "cpu:1x4", -1, AS_IT_IS, polish);
+  layer_visit_model("resnet-tiny", "h100:1x4", -1, AS_IT_IS, polish);
   assert_true(polished[0] > 0 && polished[1] > 0);
 }
 

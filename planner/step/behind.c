@@ -1,0 +1,27 @@
+#include "planner/step/behind.h"
+#include <math.h>
+
+enum { PRODUCTS = 2 }; // of a weight in backward
+
+bool bd_step_is_product(bd_op_kind kind) {
+  return kind == BD_OP_CONTRACT || kind == BD_OP_CONV_DW;
+}
+
+double bd_step_behind(const bd_cost_model *model, double seconds, double product) {
+  double exposed = bd_part_or(model->cluster->work.gradients_exposed, BD_GRADIENTS_EXPOSED);
+  if (!model->cluster->gpu || product <= 0) return seconds;
+  return fmax(exposed * seconds, seconds - PRODUCTS * product);
+}
+
+bd_status bd_step_product_of(bd_ctx *ctx, const bd_cost_model *model, const bd_function *backward,
+                             bd_id gradient, double *out_seconds) {
+  int producer = backward->values[gradient].producer;
+  bd_index_map map;
+  bd_type types[BD_MAX_RESULTS];
+  *out_seconds = 0;
+  const bd_op *op = producer < 0 ? NULL : &backward->ops[producer];
+  if (!op || op->group < 0 || !bd_step_is_product(op->kind)) return BD_OK;
+  BD_TRY(bd_op_infer(ctx, backward, op, &map, types));
+  *out_seconds = bd_cost_op(model, backward, op, &map, op->split);
+  return BD_OK;
+}

@@ -1,0 +1,21 @@
+// What of the sums of gradients over ranks is hidden behind backward (runtime/overlap.c).
+#ifndef BD_PLANNER_STEP_BEHIND_H
+#define BD_PLANNER_STEP_BEHIND_H
+#include "planner/cost/cost.h"
+
+// A sum of `seconds` by itself makes a step longer by so many. `product`: seconds of the product
+// that makes the gradient; 0: no product does, nothing is hidden. On GPUs the sum of the last
+// micro-batch runs beside as much of backward as a layer has of products for the weight: the
+// gradient's own, and that of the operand's gradient, which takes as long. `gradients_exposed` of
+// the cluster is never hidden, by itself an eighth: the last of eight buckets has nothing to run
+// beside, and products are slower beside the others.
+double bd_step_behind(const bd_cost_model *model, double seconds, double product);
+
+// Whether it may make the gradient of a weight, for which bd_step_behind counts.
+bool bd_step_is_product(bd_op_kind kind);
+
+// Seconds of the product of an spmd backward function that makes a value, or 0.
+BD_NODISCARD bd_status bd_step_product_of(bd_ctx *ctx, const bd_cost_model *model,
+                                          const bd_function *backward, bd_id gradient,
+                                          double *out_seconds);
+#endif
