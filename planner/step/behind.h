@@ -11,10 +11,10 @@
 // beside, and products are slower beside the others.
 double bd_step_behind(const bd_cost_model *model, double seconds, double product);
 
-// Whether it may make the gradient of a weight, for which bd_step_behind counts.
-bool bd_step_is_product(bd_op_kind kind);
-
-// Seconds of the product of an spmd backward function that makes a value, or 0.
+// The product of a backward function that makes a gradient, which may be scattered or scaled since;
+// -1: none does.
+int bd_step_product(const bd_function *backward, bd_id gradient);
+// Its seconds, in an spmd function; of none 0.
 BD_NODISCARD bd_status bd_step_product_of(bd_ctx *ctx, const bd_cost_model *model,
                                           const bd_function *backward, bd_id gradient,
                                           double *out_seconds);
