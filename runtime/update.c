@@ -4,6 +4,7 @@
 #include "runtime/update.h"
 #include "runtime/adafactor.h"
 #include "runtime/backend.h"
+#include "runtime/deferred.h"
 #include "runtime/master.h"
 #include "runtime/overlap.h"
 #include "runtime/tie.h"
@@ -63,6 +64,12 @@ bool bd_rt_sums_in_place(const bd_rt *rt, const bd_rt_weight *weight, int use) {
   const own_part part = part_of(rt, weight);
   if (scatters(rt, &part, use)) return part.elements % part.group->size == 0;
   return rt->group[bd_rt_sum_mask(rt, weight, use)].size > 1;
+}
+
+bool bd_rt_gathers_in_place(const bd_rt *rt, const bd_rt_weight *weight) {
+  const bd_rt_share share = bd_rt_share_of(rt, weight);
+  return weight->gradient_count > 0 && !weight->cut_axis && share.group->size > 1 &&
+         share.elements % share.group->size == 0;
 }
 
 // Uses become whole sums in the first accumulator, or this rank's part of them.
@@ -223,6 +230,7 @@ static void update_weights(bd_rt *rt, float factor) {
 }
 
 double bd_rt_update(bd_rt *rt) {
+  bd_rt_deferred_finish(rt);
   bd_rt_begin(rt, BD_RT_REDUCE, 0);
   sum_gradients(rt);
   bd_rt_tie_gradients(rt);
