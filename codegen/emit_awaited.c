@@ -7,18 +7,6 @@ static bd_id value_of(const bd_module *module, int weight) {
   return module->main->params[module->input_count + weight];
 }
 
-static bool is_collective(const bd_op *op) {
-  return bd_op_get_info(op->kind)->level == BD_COLLECTIVE;
-}
-
-static bool moves(const bd_function *function, bd_id value) {
-  for (int i = 0; i < function->op_count; ++i)
-    if (is_collective(&function->ops[i]) &&
-        bd_ids_find(function->ops[i].in, function->ops[i].in_count, value) >= 0)
-      return true;
-  return false;
-}
-
 // The first gradient of a weight on the stage, or NULL.
 static const bd_value *gradient_of(const bd_emitter *e, int weight) {
   const bd_function *main = e->module->main;
@@ -43,7 +31,7 @@ static bool is_shared(const bd_emitter *e, int weight) {
 static void leave_out(const bd_emitter *e, const bd_op *op, bool *awaited) {
   const bd_function *callee = op->kind == BD_OP_CALL ? bd_module_find(e->module, op->callee) : NULL;
   for (int i = 0; i < op->in_count; ++i)
-    if (!callee || moves(callee, callee->params[i])) awaited[op->in[i]] = false;
+    if (!callee || bd_function_moves(callee, callee->params[i])) awaited[op->in[i]] = false;
 }
 
 const bool *bd_emit_awaited(const bd_emitter *emitter) {

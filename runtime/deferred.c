@@ -135,14 +135,15 @@ static void await_next(bd_rt *rt) {
   d->in_round = false;
 }
 
-bool bd_rt_deferred_take(bd_rt *rt, const bd_rt_weight *weight) {
+bool bd_rt_defers(const bd_rt *rt, const bd_rt_weight *weight) {
+  return bd_rt_runs_aside(rt) && find(rt->deferred, weight->weight_offset)->bucket != NO_BUCKET;
+}
+
+void bd_rt_deferred_take(bd_rt *rt, const bd_rt_weight *weight) {
   bd_rt_deferred *const d = rt->deferred;
-  const entry *const e = find(d, weight->weight_offset);
-  if (e->bucket == NO_BUCKET) return false;
   d->in_round = true;
-  d->buckets[e->bucket].updated++;
+  d->buckets[find(d, weight->weight_offset)->bucket].updated++;
   ask(rt);
-  return true;
 }
 
 void bd_rt_await_weight(bd_rt *rt, int64_t micro_batch, const void *weight) {

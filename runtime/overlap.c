@@ -108,9 +108,8 @@ static void start_group(bd_rt *rt, int mask) {
   bd_rt_back(rt);
 }
 
-// The bucket starts, group by group in one order on all ranks: each waits for others in each of its
-// groups.
-static void start(bd_rt *rt) {
+// Group by group in one order on all ranks: each waits for others in each of its groups.
+void bd_rt_overlap_start(bd_rt *rt) {
   bd_rt_overlap *const o = rt->overlap;
   for (int mask = 1; mask < BD_RT_GROUPS && o->job_count > 0; mask++)
     start_group(rt, mask);
@@ -122,7 +121,7 @@ static void add(bd_rt *rt, job what, int64_t bytes) {
   bd_rt_overlap *const o = rt->overlap;
   o->jobs[o->job_count++] = what;
   o->bytes += bytes;
-  if (o->bytes >= o->most_bytes) start(rt);
+  if (o->bytes >= o->most_bytes) bd_rt_overlap_start(rt);
 }
 
 void bd_rt_gradient(bd_rt *rt, int64_t micro_batch, const void *gradient) {
@@ -135,17 +134,17 @@ void bd_rt_gradient(bd_rt *rt, int64_t micro_batch, const void *gradient) {
 }
 
 void bd_rt_overlap_gather(bd_rt *rt, const bd_rt_weight *weight) {
-  if (!bd_rt_runs_aside(rt) || !bd_rt_gathers_in_place(rt, weight)) {
-    bd_rt_gather_weight(rt, weight);
-    return;
-  }
-  if (bd_rt_deferred_take(rt, weight)) return;
   const bd_rt_share share = bd_rt_share_of(rt, weight);
-  add(rt, (job){weight, GATHER, share.zero},
-      share.elements * bd_rt_element_bytes(weight->layout.dtype));
+  if (bd_rt_defers(rt, weight))
+    bd_rt_deferred_take(rt, weight);
+  else if (bd_rt_runs_aside(rt) && bd_rt_gathers_in_place(rt, weight))
+    add(rt, (job){weight, GATHER, share.zero},
+        share.elements * bd_rt_element_bytes(weight->layout.dtype));
+  else
+    bd_rt_gather_weight(rt, weight);
 }
 
 void bd_rt_overlap_wait(bd_rt *rt) {
-  start(rt);
+  bd_rt_overlap_start(rt);
   bd_rt_join(rt);
 }

@@ -15,6 +15,8 @@ bool bd_rt_overlap_summed(const bd_rt *rt, const bd_rt_weight *weight, int use);
 // The weight's parts reach those that share its update (see bd_rt_gather_weight) until
 // bd_rt_overlap_wait, or are deferred (runtime/deferred.h).
 void bd_rt_overlap_gather(bd_rt *rt, const bd_rt_weight *weight);
+// What has been told of so far is asked for, though the bucket is not full.
+void bd_rt_overlap_start(bd_rt *rt);
 // All that was begun beside, and is not deferred, is done before what is asked from here on.
 void bd_rt_overlap_wait(bd_rt *rt);
 #endif

@@ -225,8 +225,16 @@ static void update_weights(bd_rt *rt, float factor) {
   for (int phase = 0; phase < phases; phase++)
     for (int i = 0; i < stage->weight_count; i++)
       if (stage->weights[i].gradient_count) update_averages(rt, phase, &stage->weights[i], factor);
-  for (int i = 0; i < stage->weight_count; i++)
-    if (stage->weights[i].gradient_count) update_weight(rt, &stage->weights[i], factor);
+  // First those that are whole at the end, so that nothing of theirs is asked for behind what is
+  // deferred.
+  for (int deferred = 0; deferred < 2; deferred++) {
+    for (int i = 0; i < stage->weight_count; i++) {
+      const bd_rt_weight *const weight = &stage->weights[i];
+      if (weight->gradient_count && bd_rt_defers(rt, weight) == deferred)
+        update_weight(rt, weight, factor);
+    }
+    bd_rt_overlap_start(rt);
+  }
 }
 
 double bd_rt_update(bd_rt *rt) {
