@@ -33,7 +33,8 @@ typedef struct bd_weight_end {
 
 // `gradient` is what backward adds to the accumulator; of it and of `weight` only the types and
 // shardings count. `product` as of bd_step_behind. `read_once`: one forward call alone takes the
-// weight, and no collective does, so that what is gathered of it flat is hidden in part.
+// weight, and no collective in it does: what is gathered of its flat parts is hidden as
+// bd_step_behind_forward says.
 bd_weight_end bd_step_end_of_weight(const bd_cost_model *model, const char *optimizer,
                                     bd_masters masters, const bd_value *weight,
                                     const bd_value *gradient, unsigned zero_axes, double product,
