@@ -1,7 +1,7 @@
 #include "planner/step/behind.h"
 #include <math.h>
 
-enum { PRODUCTS = 2 }; // of a weight in backward
+enum { FORWARD = 1, BACKWARD = 2 }; // products of a weight
 
 int bd_step_product(const bd_function *backward, bd_id gradient) {
   for (int op; (op = backward->values[gradient].producer) >= 0;) {
@@ -13,10 +13,18 @@ int bd_step_product(const bd_function *backward, bd_id gradient) {
   return -1;
 }
 
-double bd_step_behind(const bd_cost_model *model, double seconds, double product) {
+static double behind(const bd_cost_model *model, double seconds, int products, double product) {
   double exposed = bd_part_or(model->cluster->work.gradients_exposed, BD_GRADIENTS_EXPOSED);
   if (!model->cluster->gpu || product <= 0) return seconds;
-  return fmax(exposed * seconds, seconds - PRODUCTS * product);
+  return fmax(exposed * seconds, seconds - products * product);
+}
+
+double bd_step_behind(const bd_cost_model *model, double seconds, double product) {
+  return behind(model, seconds, BACKWARD, product);
+}
+
+double bd_step_behind_forward(const bd_cost_model *model, double seconds, double product) {
+  return behind(model, seconds, FORWARD, product);
 }
 
 bd_status bd_step_product_of(bd_ctx *ctx, const bd_cost_model *model, const bd_function *backward,

@@ -1,4 +1,5 @@
-// What of the sums of gradients over ranks is hidden behind backward (runtime/overlap.c).
+// What of the sums of gradients over ranks is hidden behind backward (runtime/overlap.c), and of
+// the gathers of updated weights behind the next forward pass (runtime/deferred.h).
 #ifndef BD_PLANNER_STEP_BEHIND_H
 #define BD_PLANNER_STEP_BEHIND_H
 #include "planner/cost/cost.h"
@@ -10,6 +11,9 @@
 // the cluster is never hidden, by itself an eighth: the last of eight buckets has nothing to run
 // beside, and products are slower beside the others.
 double bd_step_behind(const bd_cost_model *model, double seconds, double product);
+// The same of a weight's gather, which runs beside as much of forward as a layer has of products
+// for the weight: one, which takes as long as that of its gradient, `product`.
+double bd_step_behind_forward(const bd_cost_model *model, double seconds, double product);
 
 // The product of a backward function that makes a gradient, which may be scattered or scaled since;
 // -1: none does.

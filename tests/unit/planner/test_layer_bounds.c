@@ -231,8 +231,8 @@ static void test_parts_are_bounded(void **unused) {
   assert_true(cut_candidates > 20);
 }
 
-// What is hidden of gradients' sums behind backward is never more than the bounds think, however
-// long they take beside their products.
+// What is hidden of gradients' sums behind backward, and of weights' gathers behind forward, is never
+// more than the bounds think, however long they take beside their products.
 static void test_hidden_gradients_are_bounded(void **unused) {
   (void)unused;
   hidden_candidates = 0;
