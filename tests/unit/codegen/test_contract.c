@@ -1,5 +1,6 @@
 // Contractions lowered to matrix products give what a naive evaluation gives.
 #include "codegen/contract.h"
+#include "ir/float8.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -217,12 +218,68 @@ static void test_random_rules(void **state) {
   }
 }
 
+// Of a contraction of bf16 of experts, marked for 8 bits or not.
+static bd_contract read_experts(const char *rule, bd_type a, bd_type b, bool marked) {
+  bd_ctx *ctx = bd_ctx_create();
+  bd_module module = {.stage = BD_STAGE_SPMD, .micro_batch = 1};
+  bd_function *f = bd_function_create(ctx, "f");
+  bd_id out, in[] = {bd_function_add_param(ctx, f, "a", a), bd_function_add_param(ctx, f, "b", b)};
+  bd_attr attrs[] = {bd_attr_string(ctx, "rule", rule), bd_attr_string(ctx, "fp8", "e4m3,e4m3")};
+  bd_contract c;
+  assert_int_equal(bd_build(ctx, f, BD_OP_CONTRACT, 2, in, 1 + marked, attrs, BD_NOWHERE, &out),
+                   BD_OK);
+  bd_contract_read(&module, f, &f->ops[0], &c);
+  bd_ctx_destroy(ctx);
+  return c;
+}
+
+static bool is_group(const bd_contract *c, bd_contract_group_kind kind, const char *letters) {
+  const bd_contract_group *group = &c->group[kind];
+  if (group->count != (int)strlen(letters)) return false;
+  for (int i = 0; i < group->count; ++i)
+    if (c->letter[group->letter[i]].letter != letters[i]) return false;
+  return true;
+}
+
+// However many samples there are, products in 8 bits are of the matrices that bd_float8_fits
+// counts; others are as large as can be.
+static void test_samples_of_experts(void **state) {
+  (void)state;
+  enum { PLACES = 32, IN = 64, OUT = 16 };
+  static const int64_t samples[] = {1, 8, 31, PLACES, 40, 48, 512};
+  for (size_t i = 0; i < sizeof samples / sizeof *samples; ++i)
+    for (int experts = 1; experts <= 4; experts *= 4) {
+      const int64_t b = samples[i];
+      bd_type x = {BD_BF16, 4, {b, experts, PLACES, IN}}, y = {BD_BF16, 4, {b, experts, PLACES, OUT}};
+      bd_type w = {BD_BF16, 3, {experts, IN, OUT}};
+      const char *rows = experts == 1 && b > 1 ? "bp" : "p", *batch = experts > 1 ? "e" : "";
+      const struct {
+        const char *rule;
+        bd_type a, b;
+        bd_contract_group_kind places; // a product runs over as
+      } cases[] = {{"bepc,ecf->bepf", x, w, BD_CONTRACT_M},
+                   {"ecf,bepc->bepf", w, x, BD_CONTRACT_M},
+                   {"bepf,ecf->bepc", y, w, BD_CONTRACT_M},
+                   {"bepc,bepf->ecf", x, y, BD_CONTRACT_K}};
+      for (size_t k = 0; k < sizeof cases / sizeof *cases; ++k) {
+        assert_true(bd_float8_fits(cases[k].rule, &cases[k].a, &cases[k].b));
+        bd_contract c = read_experts(cases[k].rule, cases[k].a, cases[k].b, true);
+        assert_true(is_group(&c, cases[k].places, rows));
+        assert_true(is_group(&c, BD_CONTRACT_BATCH, batch));
+        assert_int_equal(c.outer_count, experts > 1 && b > 1);
+        c = read_experts(cases[k].rule, cases[k].a, cases[k].b, false);
+        assert_true(is_group(&c, cases[k].places, experts > 1 && b >= PLACES ? "b" : rows));
+      }
+    }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_products_of_layers),
       cmocka_unit_test(test_padding),
       cmocka_unit_test(test_permutations),
       cmocka_unit_test(test_random_rules),
+      cmocka_unit_test(test_samples_of_experts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
