@@ -59,7 +59,8 @@ double bd_layer_weight_product(const bd_layer_space *space, bd_id weight,
         !bd_step_is_product(f->ops[op].kind))
       continue;
     backward_split(space, op, group_split, split);
-    return bd_cost_op(&space->request->cost, f, &f->ops[op], &space->backward_map[op], split);
+    return bd_cost_choose_op(&space->request->cost, f, &f->ops[op], &space->backward_map[op],
+                             split);
   }
   return 0;
 }
