@@ -114,10 +114,16 @@ static void lowered(const problem *p, const bd_contract *c, int depth, int64_t *
   *at = 0;
 }
 
-static void check(const sample *s, int most_outer) {
+// `looped` is a mask of letters.
+static void check_looped(const sample *s, unsigned looped, int most_outer) {
   problem p = read_sample(s);
   bd_contract c;
+  for (int i = 0; i < p.count; ++i)
+    p.letter[i].looped = looped >> i & 1;
   bd_contract_plan(p.count, p.letter, &c);
+  for (int kind = BD_CONTRACT_M; kind < BD_CONTRACT_GROUPS; ++kind)
+    for (int i = 0; i < c.group[kind].count; ++i)
+      assert_false(c.letter[c.group[kind].letter[i]].looped);
   if (c.outer_count > most_outer) fail_msg("%s: %d outer loops", s->rule, c.outer_count);
   double *data = calloc(4 * BUFFER, sizeof *data);
   assert_non_null(data);
@@ -131,6 +137,10 @@ static void check(const sample *s, int most_outer) {
   lowered(&p, &c, 0, outer, a, b, got);
   if (memcmp(want, got, BUFFER * sizeof *got) != 0) fail_msg("%s: wrong sums", s->rule);
   free(data);
+}
+
+static void check(const sample *s, int most_outer) {
+  check_looped(s, 0, most_outer);
 }
 
 static void test_products_of_layers(void **state) {
@@ -215,6 +225,7 @@ static void test_random_rules(void **state) {
       s.valid[i] = rand_r(&seed) % 3 ? s.padded[i] : rand_r(&seed) % (s.padded[i] + 1);
     }
     check(&s, MOST);
+    check_looped(&s, (unsigned)rand_r(&seed), MOST);
   }
 }
 
