@@ -29,14 +29,13 @@ static bd_status read_cuts(bd_ctx *ctx, const bd_plan *plan, const bd_json *item
 }
 
 static bd_status read_bf16(bd_ctx *ctx, const bd_json *item, bd_told_op *row) {
-  const bd_json *list = NULL;
-  BD_TRY(bd_json_array(ctx, item, "bf16", false, &list));
+  unsigned char set;
+  BD_TRY(bd_products_parse(ctx, item, &set));
   row->bf16 = "";
-  for (size_t i = 0; list && i < list->count; i++) {
-    if (list->items[i].kind != BD_JSON_STRING)
-      return bd_fail(ctx, BD_INVALID, list->items[i].loc, "'bf16' lists products of the op");
-    row->bf16 = bd_intern_f(ctx, "%s%s%s", row->bf16, i ? " " : "", list->items[i].string);
-  }
+  for (int i = 0; i < BD_PRODUCT_COUNT; i++)
+    if (set >> i & 1)
+      row->bf16 = bd_intern_f(ctx, "%s%s%s", row->bf16, *row->bf16 ? " " : "",
+                              bd_product_name((bd_product_of)i));
   return BD_OK;
 }
 

@@ -29,12 +29,17 @@ bool bd_contract_is_trivial(const bd_contract_letter *letter) {
   return letter->padded == 1 && letter->full;
 }
 
+static bool may_be_in(const bd_contract *c, int letter, int kind) {
+  const bd_contract_letter *l = &c->letter[letter];
+  if (bd_contract_is_trivial(l) || kind_of(l, c->swapped) != kind) return false;
+  return kind == BD_CONTRACT_BATCH || !l->looped;
+}
+
 // The letter that continues the group outwards: its stride is the group's extent in every tensor.
 static int next_slower(const bd_contract *c, int kind, const bd_contract_group *group,
                        int64_t extent) {
   for (int i = 0; i < c->letter_count; ++i) {
-    if (bd_contract_is_trivial(&c->letter[i]) || kind_of(&c->letter[i], c->swapped) != kind)
-      continue;
+    if (!may_be_in(c, i, kind)) continue;
     bool fits = true;
     for (int t = 0; t < TENSORS; ++t)
       if (group_in(kind, t) && stride_of(c, i, t) != group->stride[t] * extent) fits = false;
@@ -86,8 +91,7 @@ static bool product_fits(const bd_contract *c) {
 static int candidates(const bd_contract *c, int kind, int out[BD_CONTRACT_LETTERS + 1]) {
   int count = 0;
   for (int i = 0; i < c->letter_count; ++i)
-    if (!bd_contract_is_trivial(&c->letter[i]) && kind_of(&c->letter[i], c->swapped) == kind)
-      out[count++] = i;
+    if (may_be_in(c, i, kind)) out[count++] = i;
   out[count++] = -1;
   return count;
 }

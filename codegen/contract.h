@@ -10,6 +10,7 @@ typedef struct bd_contract_letter {
   char letter;
   int64_t padded; // extent of the buffers
   bool full;      // every index is valid on every rank
+  bool looped;    // no product runs over it, unless it numbers products
   bool in[3];     // whether a, b and out have it
   int64_t stride[3];
   int tensor, dim; // the last tensor that has it, and which of its dimensions it is

@@ -10,6 +10,22 @@ static int find_letter(bd_contract_letter *letters, int *count, char letter) {
   return (*count)++;
 }
 
+static bool numbers_products(const bd_contract_letter *letter) {
+  return letter->in[0] && letter->in[1] && letter->in[2] && letter->padded > 1;
+}
+
+// In 8 bits each product is of the matrices that bd_float8_fits counts, so that its price, its
+// scales and what the interpreter rounds are the same: what stands outside the letters that number
+// them is no part of one.
+static void keep_matrices(bd_contract_letter *letters, int count) {
+  for (int i = 0; i < count; ++i)
+    for (int j = 0; j < count; ++j)
+      for (int factor = 0; factor < 2; ++factor)
+        if (numbers_products(&letters[j]) && letters[i].in[factor] &&
+            letters[i].stride[factor] > letters[j].stride[factor])
+          letters[i].looped = true;
+}
+
 void bd_contract_read(const bd_module *module, const bd_function *function, const bd_op *op,
                       bd_contract *out_contract) {
   bd_contract_letter letters[BD_CONTRACT_LETTERS];
@@ -36,6 +52,7 @@ void bd_contract_read(const bd_module *module, const bd_function *function, cons
     }
     at += tensor == 0 ? 1 : tensor == 1 ? 2 : 0; // "," and "->"
   }
+  if (bd_op_find_attr(op, "fp8")) keep_matrices(letters, count);
   bd_contract_plan(count, letters, out_contract);
 }
 

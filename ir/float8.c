@@ -58,7 +58,7 @@ bool bd_float8_fits(const char *rule, const bd_type *a, const bd_type *b) {
   int64_t left[2], right[2];
   count_matrix(first, a, second, b->rank, result, left);
   count_matrix(second, b, first, a->rank, result, right);
-  return left[0] == 0 && right[0] == 0 && left[1] == 0;
+  return left[0] == 0 && right[0] == 0 && left[1] == 0 && right[1] == 0;
 }
 
 // The largest power of two that leaves `size` within the format; at most 2^126, as floats have it.

@@ -2,6 +2,7 @@
 // a person can read, edit and feed back.
 #ifndef BD_IR_PLAN_H
 #define BD_IR_PLAN_H
+#include "ir/base/json.h"
 #include "ir/cluster.h"
 #include "ir/memory.h"
 #include "ir/module.h"
@@ -33,6 +34,9 @@ typedef enum bd_product_of {
   BD_PRODUCT_COUNT
 } bd_product_of;
 const char *bd_product_name(bd_product_of product); // in the file
+// The set of 1 << a bd_product_of that `bf16` of an op of a plan file lists; 0 without the key.
+// Errors: BD_INVALID with place.
+BD_NODISCARD bd_status bd_products_parse(bd_ctx *ctx, const bd_json *op, unsigned char *out_set);
 
 // One way to run one function, forward and backward, on the mesh.
 typedef struct bd_strategy {

@@ -81,15 +81,37 @@ static bd_status check_parts(bd_ctx *ctx, const bd_mesh *mesh, const bd_strategy
   return BD_OK;
 }
 
-static bd_status check_bf16(bd_ctx *ctx, const bd_plan *plan, const bd_strategy *strategy,
-                            const bd_op *op, int index) {
-  if (!strategy->bf16 || !strategy->bf16[index] ||
-      (plan->precision == BD_F8 && op->kind == BD_OP_CONTRACT))
-    return BD_OK;
-  return bd_fail(ctx, BD_INVALID, strategy->loc,
-                 "strategy '%s': 'bf16' of op %d (%s): it is for contractions, in plans of the "
-                 "precision f8",
-                 strategy->name, index, bd_op_get_info(op->kind)->name);
+// Those of the products of an op that are marked for 8 bits, a set of 1 << a bd_product_of.
+static int marked_products(const bd_module *train, const bd_function *function, int op) {
+  const bd_function *backward = function->peer ? bd_module_find(train, function->peer) : NULL;
+  int set = bd_op_find_attr(&function->ops[op], "fp8") ? 1 << BD_PRODUCT_FORWARD : 0;
+  for (int i = 0; backward && i < backward->op_count; i++) {
+    const bd_op *of = &backward->ops[i];
+    if (of->group != op || !bd_op_find_attr(of, "fp8")) continue;
+    bool weight = bd_is_weight_gradient(function, backward, of->out[0]);
+    set |= 1 << (weight ? BD_PRODUCT_WEIGHT : BD_PRODUCT_INPUT);
+  }
+  return set;
+}
+
+static bd_status check_bf16(bd_ctx *ctx, const bd_module *train, const bd_plan *plan,
+                            const bd_strategy *strategy, const bd_function *function, int index) {
+  const bd_op *op = &function->ops[index];
+  const char *kind = bd_op_get_info(op->kind)->name;
+  if (!strategy->bf16 || !strategy->bf16[index]) return BD_OK;
+  if (plan->precision != BD_F8 || op->kind != BD_OP_CONTRACT)
+    return bd_fail(ctx, BD_INVALID, strategy->loc,
+                   "strategy '%s': 'bf16' of op %d (%s): it is for contractions, in plans of the "
+                   "precision f8",
+                   strategy->name, index, kind);
+  int others = strategy->bf16[index] & ~marked_products(train, function, index);
+  for (int i = 0; i < BD_PRODUCT_COUNT; i++)
+    if (others >> i & 1)
+      return bd_fail(ctx, BD_INVALID, strategy->loc,
+                     "strategy '%s': 'bf16' of op %d (%s): it has no product \"%s\" that could be "
+                     "in 8 bits",
+                     strategy->name, index, kind, bd_product_name((bd_product_of)i));
+  return BD_OK;
 }
 
 static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *mesh,
@@ -120,7 +142,6 @@ static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *m
                      strategy->name, op_index, bd_op_get_info(op->kind)->name, (long long)extent,
                      letter, (long long)parts[loop]);
   }
-  BD_TRY(check_bf16(ctx, plan, strategy, op, op_index));
   return check_parts(ctx, mesh, strategy, function, op_index, &map);
 }
 
@@ -149,8 +170,10 @@ static bd_status check_strategy(bd_ctx *ctx, const bd_module *train, const bd_pl
   for (int i = 0; strategy->gradient && i < function->value_count; i++)
     BD_TRY(check_gradient(ctx, mesh, strategy, &function->values[i], &strategy->form[i],
                           &strategy->gradient[i], bd_function_is_weight(function, i)));
-  for (int i = 0; i < function->op_count; i++)
+  for (int i = 0; i < function->op_count; i++) {
     BD_TRY(check_splits(ctx, plan, mesh, strategy, function, i));
+    BD_TRY(check_bf16(ctx, train, plan, strategy, function, i));
+  }
   return check_saved(ctx, train, strategy, function);
 }
 

@@ -292,6 +292,12 @@ static bd_status read_counts(const details_reader *r, const bd_json *json) {
     BD_TRY(bd_json_int(r->ctx, json, counts[i].key, false, 0, INT32_MAX, &count));
     *counts[i].at = (int)count;
   }
+  if (out->float8_products > out->marked_products || out->marked_products > out->products)
+    return bd_fail(
+        r->ctx, BD_INVALID, json->loc,
+        "'details' tells of %d products, %d that could be in 8 bits and %d that are: each "
+        "of these is among those before it",
+        out->products, out->marked_products, out->float8_products);
   return BD_OK;
 }
 

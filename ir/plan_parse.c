@@ -219,23 +219,34 @@ static bd_status read_parts(plan_reader *r, const bd_json *item, int op, bd_stra
   return BD_OK;
 }
 
-static bd_status read_bf16(plan_reader *r, const bd_json *item, int op, bd_strategy *out) {
-  const bd_json *list = NULL;
-  BD_TRY(bd_json_array(r->ctx, item, "bf16", false, &list));
-  for (size_t i = 0; list && i < list->count; i++) {
-    const bd_json *word = &list->items[i];
-    int product = 0;
-    while (product < BD_PRODUCT_COUNT &&
-           (word->kind != BD_JSON_STRING ||
-            strcmp(bd_product_name((bd_product_of)product), word->string)))
-      product++;
-    if (product == BD_PRODUCT_COUNT)
-      return bd_fail(r->ctx, BD_INVALID, word->loc,
-                     "'bf16' lists products of the op: \"forward\", \"input\" and \"weight\"");
-    if (!out->bf16)
-      out->bf16 = bd_arena_array(r->ctx->arena, (size_t)out->op_count, sizeof *out->bf16);
-    out->bf16[op] |= (unsigned char)(1u << product);
+static bd_status parse_product(bd_ctx *ctx, const bd_json *word, unsigned char *set) {
+  for (int i = 0; word->kind == BD_JSON_STRING && i < BD_PRODUCT_COUNT; i++) {
+    if (strcmp(bd_product_name((bd_product_of)i), word->string) != 0) continue;
+    if (*set >> i & 1)
+      return bd_fail(ctx, BD_INVALID, word->loc, "'bf16' lists \"%s\" twice", word->string);
+    *set |= (unsigned char)(1u << i);
+    return BD_OK;
   }
+  return bd_fail(ctx, BD_INVALID, word->loc,
+                 "'bf16' lists products of the op: \"forward\", \"input\" and \"weight\"");
+}
+
+bd_status bd_products_parse(bd_ctx *ctx, const bd_json *op, unsigned char *out_set) {
+  const bd_json *list = NULL;
+  *out_set = 0;
+  BD_TRY(bd_json_array(ctx, op, "bf16", false, &list));
+  for (size_t i = 0; list && i < list->count; i++)
+    BD_TRY(parse_product(ctx, &list->items[i], out_set));
+  return BD_OK;
+}
+
+static bd_status read_bf16(plan_reader *r, const bd_json *item, int op, bd_strategy *out) {
+  unsigned char set;
+  BD_TRY(bd_products_parse(r->ctx, item, &set));
+  if (!set) return BD_OK;
+  if (!out->bf16)
+    out->bf16 = bd_arena_array(r->ctx->arena, (size_t)out->op_count, sizeof *out->bf16);
+  out->bf16[op] = set;
   return BD_OK;
 }
 

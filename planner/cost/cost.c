@@ -32,6 +32,12 @@ static double roofline(const bd_cost_model *model, double arithmetic, double byt
 double bd_cost_op(const bd_cost_model *model, const bd_function *function, const bd_op *op,
                   const bd_index_map *map, const int8_t split[BD_MAX_AXES]) {
   double bytes = bd_op_bytes(function, op, map, &model->mesh, split, model->micro_batch);
+  return roofline(model, bd_cost_arithmetic(model, function, op, map, split), bytes);
+}
+
+double bd_cost_choose_op(const bd_cost_model *model, const bd_function *function, const bd_op *op,
+                         const bd_index_map *map, const int8_t split[BD_MAX_AXES]) {
+  double bytes = bd_op_bytes(function, op, map, &model->mesh, split, model->micro_batch);
   return roofline(model, bd_cost_choose_arithmetic(model, function, op, map, split), bytes);
 }
 

@@ -68,23 +68,26 @@ double bd_cost_exchange_over(const bd_cost_model *model, unsigned axes, double b
 double bd_cost_all_to_all(const bd_cost_model *model, int axis, double bytes);
 
 // One logical op under a split: the slower of arithmetic and memory traffic, and its launch. A
-// part of an op never takes less than its share of the whole. A product that is marked for 8 bits
-// is in those or in bf16, as bd_cost_prefers_bf16 says.
+// part of an op never takes less than its share of the whole. Of a function under its strategy: a
+// product is in 8 bits where it is marked for them.
 double bd_cost_op(const bd_cost_model *model, const bd_function *function, const bd_op *op,
                   const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
+// The same before there is a strategy: what is marked stays so, or is in bf16 where
+// bd_cost_prefers_bf16.
+double bd_cost_choose_op(const bd_cost_model *model, const bd_function *function, const bd_op *op,
+                         const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
 
 // Whether the rank's part of a product that is marked for 8 bits is to stay in bf16: on GPUs, where
 // that takes less, or where its extents do not allow 8 bits.
 bool bd_cost_prefers_bf16(const bd_cost_model *model, const bd_function *function, const bd_op *op,
                           const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
 
-// The arithmetic of an op alone, as it is marked; and of one whose mark is still to be taken where
-// bd_cost_prefers_bf16.
+// The arithmetic alone of bd_cost_op and of bd_cost_choose_op.
+double bd_cost_arithmetic(const bd_cost_model *model, const bd_function *function, const bd_op *op,
+                          const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
 double bd_cost_choose_arithmetic(const bd_cost_model *model, const bd_function *function,
                                  const bd_op *op, const bd_index_map *map,
                                  const int8_t split[BD_MAX_AXES]);
-double bd_cost_arithmetic(const bd_cost_model *model, const bd_function *function, const bd_op *op,
-                          const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
 
 // One step of an spmd function under its fusion: a collective, or the slower of arithmetic and
 // memory traffic.

@@ -208,7 +208,8 @@ bd_cut_product bd_cost_cut_product(const bd_cost_model *model, const bd_function
                                    const int8_t split[BD_MAX_AXES]) {
   part p = {model, function, op, map, split};
   const bd_cluster *cluster = model->cluster;
-  bd_cut_product out = {bd_cost_op(model, function, op, map, split), cluster->kernel_seconds};
+  bd_cut_product out = {bd_cost_choose_op(model, function, op, map, split),
+                        cluster->kernel_seconds};
   if (bd_op_find_attr(op, "fp8") && !is_better_bf16(&p)) out.start_seconds = INFINITY;
   bd_product product = contract_product(&p);
   double bytes = bd_op_bytes(function, op, map, &model->mesh, split, model->micro_batch);

@@ -81,7 +81,7 @@ double bd_layer_op_seconds(const bd_cost_model *cost, const bd_function *f,
   find_row(f, index, &first, &last);
   const bd_op *op = &f->ops[index];
   if (first == last && (!is_pointwise(op) || is_alone(f, forward, index)))
-    return bd_cost_op(cost, f, op, map, split);
+    return bd_cost_choose_op(cost, f, op, map, split);
   double bytes = 0;
   for (int k = 0; k < op->in_count; k++) {
     bd_sharding sharding = bd_split_operand(map, &cost->mesh, split, k);
@@ -156,7 +156,7 @@ double bd_layer_clone_seconds(const bd_cost_model *cost, const bd_function *f,
                               const bd_function *backward, int index, const bd_index_map *map,
                               const int8_t split[BD_MAX_AXES]) {
   const bd_op *op = &f->ops[index];
-  if (!is_pointwise(op)) return bd_cost_op(cost, f, op, map, split);
+  if (!is_pointwise(op)) return bd_cost_choose_op(cost, f, op, map, split);
   double bytes = 0;
   for (int k = 0; k < op->in_count; k++) {
     bd_sharding sharding = bd_split_operand(map, &cost->mesh, split, k);

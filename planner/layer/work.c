@@ -58,7 +58,8 @@ double bd_layer_weight_product(const bd_layer_space *space, bd_id weight,
     int op = bd_step_product(f, f->results[r]);
     if (op < 0) return 0;
     backward_split(space, op, group_split, split);
-    return bd_cost_op(&space->request->cost, f, &f->ops[op], &space->backward_map[op], split);
+    return bd_cost_choose_op(&space->request->cost, f, &f->ops[op], &space->backward_map[op],
+                             split);
   }
   return 0;
 }

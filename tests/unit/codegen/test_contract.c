@@ -1,5 +1,6 @@
 // Contractions lowered to matrix products give what a naive evaluation gives.
 #include "codegen/contract.h"
+#include "ir/float8.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -113,10 +114,16 @@ static void lowered(const problem *p, const bd_contract *c, int depth, int64_t *
   *at = 0;
 }
 
-static void check(const sample *s, int most_outer) {
+// `looped` is a mask of letters.
+static void check_looped(const sample *s, unsigned looped, int most_outer) {
   problem p = read_sample(s);
   bd_contract c;
+  for (int i = 0; i < p.count; ++i)
+    p.letter[i].looped = looped >> i & 1;
   bd_contract_plan(p.count, p.letter, &c);
+  for (int kind = BD_CONTRACT_M; kind < BD_CONTRACT_GROUPS; ++kind)
+    for (int i = 0; i < c.group[kind].count; ++i)
+      assert_false(c.letter[c.group[kind].letter[i]].looped);
   if (c.outer_count > most_outer) fail_msg("%s: %d outer loops", s->rule, c.outer_count);
   double *data = calloc(4 * BUFFER, sizeof *data);
   assert_non_null(data);
@@ -130,6 +137,10 @@ static void check(const sample *s, int most_outer) {
   lowered(&p, &c, 0, outer, a, b, got);
   if (memcmp(want, got, BUFFER * sizeof *got) != 0) fail_msg("%s: wrong sums", s->rule);
   free(data);
+}
+
+static void check(const sample *s, int most_outer) {
+  check_looped(s, 0, most_outer);
 }
 
 static void test_products_of_layers(void **state) {
@@ -214,7 +225,63 @@ static void test_random_rules(void **state) {
       s.valid[i] = rand_r(&seed) % 3 ? s.padded[i] : rand_r(&seed) % (s.padded[i] + 1);
     }
     check(&s, MOST);
+    check_looped(&s, (unsigned)rand_r(&seed), MOST);
   }
+}
+
+// Of a contraction of bf16 of experts, marked for 8 bits or not.
+static bd_contract read_experts(const char *rule, bd_type a, bd_type b, bool marked) {
+  bd_ctx *ctx = bd_ctx_create();
+  bd_module module = {.stage = BD_STAGE_SPMD, .micro_batch = 1};
+  bd_function *f = bd_function_create(ctx, "f");
+  bd_id out, in[] = {bd_function_add_param(ctx, f, "a", a), bd_function_add_param(ctx, f, "b", b)};
+  bd_attr attrs[] = {bd_attr_string(ctx, "rule", rule), bd_attr_string(ctx, "fp8", "e4m3,e4m3")};
+  bd_contract c;
+  assert_int_equal(bd_build(ctx, f, BD_OP_CONTRACT, 2, in, 1 + marked, attrs, BD_NOWHERE, &out),
+                   BD_OK);
+  bd_contract_read(&module, f, &f->ops[0], &c);
+  bd_ctx_destroy(ctx);
+  return c;
+}
+
+static bool is_group(const bd_contract *c, bd_contract_group_kind kind, const char *letters) {
+  const bd_contract_group *group = &c->group[kind];
+  if (group->count != (int)strlen(letters)) return false;
+  for (int i = 0; i < group->count; ++i)
+    if (c->letter[group->letter[i]].letter != letters[i]) return false;
+  return true;
+}
+
+// However many samples there are, products in 8 bits are of the matrices that bd_float8_fits
+// counts; others are as large as can be.
+static void test_samples_of_experts(void **state) {
+  (void)state;
+  enum { PLACES = 32, IN = 64, OUT = 16 };
+  static const int64_t samples[] = {1, 8, 31, PLACES, 40, 48, 512};
+  for (size_t i = 0; i < sizeof samples / sizeof *samples; ++i)
+    for (int experts = 1; experts <= 4; experts *= 4) {
+      const int64_t b = samples[i];
+      bd_type x = {BD_BF16, 4, {b, experts, PLACES, IN}}, y = {BD_BF16, 4, {b, experts, PLACES, OUT}};
+      bd_type w = {BD_BF16, 3, {experts, IN, OUT}};
+      const char *rows = experts == 1 && b > 1 ? "bp" : "p", *batch = experts > 1 ? "e" : "";
+      const struct {
+        const char *rule;
+        bd_type a, b;
+        bd_contract_group_kind places; // a product runs over as
+      } cases[] = {{"bepc,ecf->bepf", x, w, BD_CONTRACT_M},
+                   {"ecf,bepc->bepf", w, x, BD_CONTRACT_M},
+                   {"bepf,ecf->bepc", y, w, BD_CONTRACT_M},
+                   {"bepc,bepf->ecf", x, y, BD_CONTRACT_K}};
+      for (size_t k = 0; k < sizeof cases / sizeof *cases; ++k) {
+        assert_true(bd_float8_fits(cases[k].rule, &cases[k].a, &cases[k].b));
+        bd_contract c = read_experts(cases[k].rule, cases[k].a, cases[k].b, true);
+        assert_true(is_group(&c, cases[k].places, rows));
+        assert_true(is_group(&c, BD_CONTRACT_BATCH, batch));
+        assert_int_equal(c.outer_count, experts > 1 && b > 1);
+        c = read_experts(cases[k].rule, cases[k].a, cases[k].b, false);
+        assert_true(is_group(&c, cases[k].places, experts > 1 && b >= PLACES ? "b" : rows));
+      }
+    }
 }
 
 int main(void) {
@@ -223,6 +290,7 @@ int main(void) {
       cmocka_unit_test(test_padding),
       cmocka_unit_test(test_permutations),
       cmocka_unit_test(test_random_rules),
+      cmocka_unit_test(test_samples_of_experts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,6 +105,9 @@ static void grains_are_counted(void **state) {
   bd_type short_x = {BD_BF16, 3, {16, 8, 16}}; // what numbers products adds no rows
   assert_false(bd_float8_fits("bij,bjk->bik", &short_x, &y));
   assert_false(bd_float8_fits("ibj,bjk->bik", &x, &y)); // rows beyond them do not count
+  bd_type rows = {BD_BF16, 3, {4, 32, 16}}, terms_first = {BD_BF16, 3, {16, 4, 32}};
+  assert_false(bd_float8_fits("emk,ken->emn", &rows, &terms_first)); // nor do terms, of either
+  assert_false(bd_float8_fits("ken,emk->emn", &terms_first, &rows));
   bd_type tokens = {BD_BF16, 4, {BD_DIM_BATCH, 4, 8, 32}}, experts = {BD_BF16, 3, {4, 32, 48}};
   assert_false(bd_float8_fits("bepc,ecf->bepf", &tokens, &experts));
   tokens.dims[1] = experts.dims[0] = 1; // of one expert, all samples' rows are one matrix's

@@ -14,6 +14,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -301,6 +302,16 @@ static void test_marked_products(void **unused) {
     assert_int_equal(stays, cases[i].stays);
     assert_true(chosen == (stays ? bf16 : marked) && chosen <= marked && chosen <= bf16);
     assert_int_equal(isfinite(cut.start_seconds), stays);
+    double as_marked = bd_cost_op(&model, f, &f->ops[0], &map, split);
+    double lesser = bd_cost_choose_op(&model, f, &f->ops[0], &map, split);
+    assert_true(lesser <= as_marked && as_marked >= marked);
+    assert_int_equal(lesser < as_marked, chosen < marked);
+    // Under a strategy the mark is final.
+    double behind;
+    memcpy(f->ops[0].split, split, sizeof split);
+    f->ops[0].group = 0;
+    assert_int_equal(bd_step_product_of(ctx, &model, f, f->ops[0].out[0], &behind), BD_OK);
+    assert_true(behind == as_marked);
   }
 }
 

@@ -1,9 +1,12 @@
 // Layer problems of real functions never promise more than the lowered functions keep.
+#include "ir/partition.h"
 #include "planner/choice/eliminate.h"
 #include "planner/layer/options.h"
 #include "planner/layer/problem.h"
 #include "planner/layer/sketch.h"
+#include "planner/layer/work.h"
 #include "planner/layer/workspace.h"
+#include "planner/step/behind.h"
 #include "tests/unit/planner/support_layer.h"
 #include "tests/unit/random.h"
 #include <math.h>
@@ -131,6 +134,7 @@ enum { DRAWS = 20 };
 static int drawn, offloaded, worst_permille;
 
 static double fullest;
+static int products_in_8_bits; // that make gradients of weights
 
 // The workspace is no smaller than the problem says it is at any moment.
 static void hold_workspace(const bd_layer_request *request, const bd_layer_space *space,
@@ -146,6 +150,30 @@ static void hold_workspace(const bd_layer_request *request, const bd_layer_space
                request->function->name, bd_mesh_devices(&request->cost.mesh), m,
                (long long)c->workspace_bytes, bytes);
     if (c->workspace_bytes) fullest = fmax(fullest, bytes / (double)c->workspace_bytes);
+  }
+}
+
+// Behind the product that makes a weight's gradient its sum is hidden: the problem knows no shorter
+// one.
+static void hold_products(bd_ctx *ctx, const bd_layer_request *request, const bd_layer_space *space,
+                          const bd_strategy *strategy) {
+  const bd_cost_model *cost = &request->cost;
+  bd_function *forward, *backward;
+  assert_int_equal(bd_apply_strategy(ctx, request->train, &cost->mesh, cost->micro_batch, strategy,
+                                     &forward, &backward),
+                   BD_OK);
+  for (int r = 0; backward && r < backward->result_count; r++) {
+    int param = backward->gradient_of[r], producer = backward->values[backward->results[r]].producer;
+    if (!forward->is_weight[param] || producer < 0 || backward->ops[producer].group < 0) continue;
+    int group = backward->ops[producer].group;
+    int8_t split[BD_MAX_AXES] = {-1, -1, -1, -1};
+    double seconds;
+    for (int axis = 0; axis < cost->mesh.axes; axis++)
+      split[axis] = (int8_t)bd_index_find(&space->map[group], strategy->split[group][axis]);
+    assert_int_equal(bd_step_product_of(ctx, cost, backward, backward->results[r], &seconds), BD_OK);
+    double bound = bd_layer_weight_product(space, forward->params[param], split);
+    assert_true(bound >= seconds * (1 - 1e-9));
+    products_in_8_bits += bd_op_find_attr(&backward->ops[producer], "fp8") != NULL;
   }
 }
 
@@ -171,6 +199,7 @@ static void hold_choice(bd_ctx *ctx, const bd_layer_request *request, const bd_l
              bd_mesh_devices(&request->cost.mesh), exact, seconds);
   assert_true(bytes <= (double)held_bytes(&c) * (1 + 1e-9));
   hold_workspace(request, space, problem, option, &c);
+  hold_products(ctx, request, space, &c.strategy);
 }
 
 // The best choice when the costs of options are up to twice as high, and the bytes have some price:
@@ -258,6 +287,7 @@ static void test_fp8_is_bounded(void **unused) {
   layer_visit_fp8("gpt2-tiny", "h100:1x4", -1, hold_near);
   layer_visit_fp8("llama-tiny", "h100:1x4", -1, hold_near);
   layer_visit_fp8("llama-tiny", "h100:1x4", -1, hold_apart);
+  assert_true(products_in_8_bits > 20);
   if (in_8_bits <= 20 || in_bf16 <= 20)
     fail_msg("%d products in 8 bits, %d in bf16", in_8_bits, in_bf16);
 }
