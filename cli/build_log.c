@@ -33,7 +33,7 @@ static const struct {
      "install the CUDA toolkit, and name its folder in CUDA_HOME"},
     {"fatbinary: not found", "fatbinary",
      "install the CUDA toolkit, and name its folder in CUDA_HOME"},
-    {"cuda_runtime.h: No such file", "the C compiler",
+    {"cuda_runtime_api.h: No such file", "the C compiler",
      "install the CUDA toolkit, and name its folder in CUDA_HOME"},
     {"nvrtc.h: No such file", "the C compiler",
      "install the CUDA toolkit with NVRTC, and name its folder in CUDA_HOME"},

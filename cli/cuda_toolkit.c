@@ -40,15 +40,13 @@ static const char *find_on_path(bd_ctx *ctx, const char **at) {
 bd_status bd_cuda_toolkit_find(bd_ctx *ctx, const char **out_folder) {
   const char *named = getenv("CUDA_HOME"), *path = getenv("PATH"), *lacking = NULL;
   const char *folder = named && *named ? bd_intern_z(ctx, named) : default_folder;
-  const char *lack = find_lack(ctx, folder);
-  if (lack && folder != default_folder)
-    return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(folder),
-                   "CUDA_HOME names a folder without %s; install the CUDA toolkit there, or stop "
-                   "at the sources with --emit c",
-                   lack);
-  for (; folder && lack; folder = find_on_path(ctx, &path)) {
-    lack = find_lack(ctx, folder);
-    if (!lack) break;
+  const char *lack;
+  for (; folder && (lack = find_lack(ctx, folder)); folder = find_on_path(ctx, &path)) {
+    if (named && *named)
+      return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(folder),
+                     "CUDA_HOME names a folder without %s; install the CUDA toolkit there, or stop "
+                     "at the sources with --emit c",
+                     lack);
     if (!lacking && lack != parts[0]) lacking = bd_path_join(ctx, folder, lack);
   }
   *out_folder = folder;

@@ -111,6 +111,17 @@ static void add_random(const bd_emit_pass *pass, bd_emit_looped call) {
   bd_text_addf(pass->text, "));\n%s", indent_of(call));
 }
 
+// Weights that a forward call reads, which other ranks may have updated parts of.
+static void add_awaited(const bd_emit_pass *pass, bd_emit_looped call) {
+  const bd_op *op = &pass->main->ops[call.ops[0]];
+  for (int i = 0; i < op->in_count; ++i) {
+    if (!bd_emit_awaits(pass, op, i)) continue;
+    bd_text_add(pass->text, "bd_rt_await_weight(rt, micro_batch, ");
+    bd_emit_given(pass, call, i);
+    bd_text_addf(pass->text, ");\n%s", indent_of(call));
+  }
+}
+
 // Accumulators that a backward call has added to, for ranks to sum while others are computed.
 static void add_gradients(const bd_emit_pass *pass, bd_emit_looped call) {
   int count = pass->main->ops[call.ops[0]].out_count;
@@ -154,6 +165,7 @@ void bd_emit_layer_call(const bd_emit_pass *pass, bd_emit_looped call) {
   const bd_module *module = pass->emitter->module;
   int function = function_of(pass, call.ops[0]);
   bool random = bd_emit_uses_random(module->functions[function]);
+  add_awaited(pass, call);
   if (random) add_random(pass, call);
   bd_text_add(pass->text, "bd_rt_begin(rt, BD_RT_LAYER, ");
   add_call_number(pass, call);

@@ -198,7 +198,8 @@ static void begin_pass(const bd_emit_pass *pass, const char *name, const char *w
 
 bd_status bd_emit_stage_main(bd_emitter *emitter) {
   const bd_function *main = emitter->module->main;
-  const bd_emit_pass pass = {emitter, main, emitter->text, number_calls(emitter)};
+  const bd_emit_pass pass = {emitter, main, emitter->text, number_calls(emitter),
+                             bd_emit_awaited(emitter)};
   begin_pass(&pass, "forward", "BD_RT_FORWARD");
   add_inputs(&pass);
   BD_TRY(add_ops(&pass, 0, emitter->layout.forward_ops));

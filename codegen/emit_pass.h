@@ -10,6 +10,7 @@ typedef struct bd_emit_pass {
   const bd_function *main;
   bd_text *text;
   const int *forward_call; // per op of main: number of the forward call, or of the one it derives
+  const bool *awaited;     // per value of main: see bd_emit_awaited
 } bd_emit_pass;
 
 // A run of `count` iterations of `period` consecutive ops of the stage.
@@ -40,6 +41,12 @@ int bd_emit_ahead_of(const bd_emit_pass *pass, const bd_op *call);
 int bd_emit_given_count(const bd_emit_pass *pass, int op);
 bd_place bd_emit_given_place(const bd_emit_pass *pass, int op, int index);
 bd_place bd_emit_result_place(const bd_emit_pass *pass, int op, int index);
+
+// Per value of main: whether it is a weight whose update ranks of the stage share, and that none of
+// its forward calls gathers from parts: they take it as it lies, and it may be gathered until then.
+const bool *bd_emit_awaited(const bd_emitter *emitter);
+// Whether operand `index` of op `op` of main is one, and the op a call that reads it.
+bool bd_emit_awaits(const bd_emit_pass *pass, const bd_op *op, int index);
 
 // C expressions, to the pass's text: the address that is `places` over `count` iterations, and that
 // of what an op is given or of its result.

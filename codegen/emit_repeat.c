@@ -9,6 +9,12 @@ static bool same_value(const bd_emit_pass *pass, bd_id a, bd_id b) {
   return bd_type_equal(&x->type, &y->type) && bd_sharding_equal(&x->sharding, &y->sharding);
 }
 
+static bool same_awaited(const bd_emit_pass *pass, const bd_op *a, const bd_op *b) {
+  for (int i = 0; i < a->in_count; ++i)
+    if (bd_emit_awaits(pass, a, i) != bd_emit_awaits(pass, b, i)) return false;
+  return true;
+}
+
 // Whether two ops of main differ in addresses, tags and call numbers only.
 static bool same_op(const bd_emit_pass *pass, const bd_op *a, const bd_op *b) {
   static const char *const numbers[] = {"axis", "to", "from", NULL};
@@ -16,7 +22,7 @@ static bool same_op(const bd_emit_pass *pass, const bd_op *a, const bd_op *b) {
     return false;
   if (a->kind == BD_OP_CALL)
     return strcmp(a->callee, b->callee) == 0 &&
-           bd_emit_ahead_of(pass, a) == bd_emit_ahead_of(pass, b);
+           bd_emit_ahead_of(pass, a) == bd_emit_ahead_of(pass, b) && same_awaited(pass, a, b);
   for (int i = 0; numbers[i]; ++i)
     if (bd_op_int(a, numbers[i], -1) != bd_op_int(b, numbers[i], -1)) return false;
   for (int i = 0; i < a->in_count; ++i)

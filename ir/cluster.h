@@ -39,8 +39,9 @@ typedef struct bd_work_rates {
   // Part of the rate of products that is left while a collective runs beside; 0: none does, and
   // plans do no product in parts.
   double product_beside;
-  // On GPUs: the least part of the sum of a gradient over ranks that is not hidden behind backward;
-  // 1: nothing is. 0: BD_GRADIENTS_EXPOSED.
+  // On GPUs: the least part of the sum of a gradient over ranks that is not hidden behind backward,
+  // and of the gather of an updated weight that is not hidden behind forward; 1: nothing is. 0:
+  // BD_GRADIENTS_EXPOSED.
   double gradients_exposed;
   // Of ops that were measured: one point of their loops. Other ops than products and attention.
   double point_seconds[BD_OP_KIND_COUNT];

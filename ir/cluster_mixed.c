@@ -66,8 +66,9 @@ static bd_work_rates slower_work(bd_work_rates a, bd_work_rates b) {
   for (int kind = 0; kind < BD_OP_KIND_COUNT; kind++)
     a.point_seconds[kind] = most(a.point_seconds[kind], b.point_seconds[kind]);
   a.product_beside = least(a.product_beside, b.product_beside);
-  a.gradients_exposed = most(bd_part_or(a.gradients_exposed, BD_GRADIENTS_EXPOSED),
-                             bd_part_or(b.gradients_exposed, BD_GRADIENTS_EXPOSED));
+  if (a.gradients_exposed > 0 || b.gradients_exposed > 0)
+    a.gradients_exposed = most(bd_part_or(a.gradients_exposed, BD_GRADIENTS_EXPOSED),
+                               bd_part_or(b.gradients_exposed, BD_GRADIENTS_EXPOSED));
   a.update_bytes_per_second = least_part(a.update_bytes_per_second, b.update_bytes_per_second);
   return a;
 }

@@ -110,6 +110,16 @@ bool bd_function_is_weight(const bd_function *function, bd_id value) {
   return param >= 0 && function->is_weight && function->is_weight[param];
 }
 
+bool bd_function_moves(const bd_function *function, bd_id value) {
+  for (int i = 0; i < function->op_count; i++) {
+    const bd_op *op = &function->ops[i];
+    if (bd_op_get_info(op->kind)->level == BD_COLLECTIVE &&
+        bd_ids_find(op->in, op->in_count, value) >= 0)
+      return true;
+  }
+  return false;
+}
+
 bool bd_module_calls_forward(const bd_module *module, const bd_op *op) {
   const bd_function *callee = op->kind == BD_OP_CALL ? bd_module_find(module, op->callee) : NULL;
   return callee && callee->role == BD_ROLE_FORWARD;

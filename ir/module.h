@@ -206,6 +206,8 @@ int bd_module_add_weight(bd_ctx *ctx, bd_module *module, bd_weight weight);
 int64_t bd_storage_count(const bd_storage *storage);
 const char *bd_storage_name(bd_ctx *ctx, const bd_storage *storage, int64_t number);
 bd_function *bd_module_find(const bd_module *module, const char *name);
+// Whether a collective of the function takes a value.
+bool bd_function_moves(const bd_function *function, bd_id value);
 // Whether an op of main calls a forward function.
 bool bd_module_calls_forward(const bd_module *module, const bd_op *op);
 // A value's type on one rank: that of its part, padded, for the module's micro-batch.

@@ -130,11 +130,19 @@ void bd_rt_add_factors(bd_rt *rt, const bd_rt_rule *rule, const bd_rt_mixings *m
 void bd_rt_add_updates(bd_rt *rt, const bd_rt_rule *rule, bd_rt_mixing mixing);
 
 // Between ranks beside other work. What is asked between bd_rt_aside and bd_rt_back begins when all
-// asked before is done, and goes on beside what is asked later, until bd_rt_join: sums and gathers
-// of one group of ranks that need no memory of the back end's. bd_rt_runs_aside: whether there is
-// such a way at all; it is the same on every rank.
+// asked before is done, one after another, and goes on beside what is asked later: sums and gathers
+// of one group of ranks that need no memory of the back end's. It goes on until bd_rt_await with
+// the slot, which several may have, or without one until bd_rt_join. bd_rt_runs_aside: whether
+// there is such a way at all; it is the same on every rank.
+// Slots are those of stage programs (bd_rt_prefetch), and behind them those of deferred gathers
+// (runtime/deferred.h): one for the bucket that is waited for next and one for that behind it.
+enum {
+  BD_RT_NO_SLOT = -1,
+  BD_RT_DEFERRED_SLOTS = 2,
+  BD_RT_SLOTS = BD_RT_PREFETCHES + BD_RT_DEFERRED_SLOTS
+};
 int bd_rt_runs_aside(const bd_rt *rt);
-void bd_rt_aside(bd_rt *rt);
+void bd_rt_aside(bd_rt *rt, int slot);
 void bd_rt_back(bd_rt *rt);
 void bd_rt_join(bd_rt *rt);
 

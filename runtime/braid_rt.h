@@ -65,6 +65,12 @@ void bd_rt_launch(bd_rt *rt, int number, int buffer_count, char *const *buffers,
 // last micro-batch of a step nothing may touch it.
 void bd_rt_gradient(bd_rt *rt, int64_t micro_batch, const void *gradient);
 
+// CUDA programs: what follows reads a weight as the last update has left it. What has updated parts
+// of it on other ranks may bring them here until then, in the order in which the first forward pass
+// of all tells of weights. One that this pass tells of is told of in the forward pass of each
+// step's micro-batch 0 before anything reads it; in others it need not be.
+void bd_rt_await_weight(bd_rt *rt, int64_t micro_batch, const void *weight);
+
 // Clears a buffer of the arena.
 void bd_rt_zero(bd_rt *rt, void *data, int64_t bytes);
 

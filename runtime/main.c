@@ -1,5 +1,6 @@
 // The training loop.
 #include "runtime/backend.h"
+#include "runtime/deferred.h"
 #include "runtime/master.h"
 #include "runtime/outputs.h"
 #include "runtime/overlap.h"
@@ -139,6 +140,7 @@ static int run(bd_rt *rt) {
   if (!status) status = open_metrics(rt, &metrics);
   if (!status) status = bd_rt_profile_open(rt);
   if (!status) status = train(rt, metrics);
+  bd_rt_deferred_finish(rt);
   bd_rt_samples_end(rt);
   if (!status && rt->options.save) status = bd_rt_weights_save(rt);
   if (!status && rt->options.report) status = bd_rt_report_write(rt, rt->options.report);

@@ -1,6 +1,7 @@
 #include "runtime/overlap.h"
 
 #include "runtime/backend.h"
+#include "runtime/deferred.h"
 #include "runtime/master.h"
 #include "runtime/update.h"
 
@@ -59,9 +60,11 @@ void bd_rt_overlap_open(bd_rt *rt) {
   }
   qsort(o->accumulators, (size_t)o->accumulator_count, sizeof *o->accumulators, compare_offsets);
   o->most_bytes = bd_rt_least(bytes / LEAST_BUCKETS, BD_RT_BUCKET_BYTES);
+  bd_rt_deferred_open(rt);
 }
 
 void bd_rt_overlap_close(bd_rt *rt) {
+  bd_rt_deferred_close(rt);
   if (!rt->overlap) return;
   free(rt->overlap->accumulators);
   free(rt->overlap->jobs);
@@ -94,7 +97,7 @@ static void start_group(bd_rt *rt, int mask) {
   while (first < o->job_count && o->jobs[first].mask != mask)
     first++;
   if (first == o->job_count) return;
-  bd_rt_aside(rt);
+  bd_rt_aside(rt, BD_RT_NO_SLOT);
   for (int i = first; i < o->job_count; i++) {
     if (o->jobs[i].mask != mask) continue;
     if (o->jobs[i].use == GATHER)
@@ -105,9 +108,8 @@ static void start_group(bd_rt *rt, int mask) {
   bd_rt_back(rt);
 }
 
-// The bucket starts, group by group in one order on all ranks: each waits for others in each of its
-// groups.
-static void start(bd_rt *rt) {
+// Group by group in one order on all ranks: each waits for others in each of its groups.
+void bd_rt_overlap_start(bd_rt *rt) {
   bd_rt_overlap *const o = rt->overlap;
   for (int mask = 1; mask < BD_RT_GROUPS && o->job_count > 0; mask++)
     start_group(rt, mask);
@@ -119,7 +121,7 @@ static void add(bd_rt *rt, job what, int64_t bytes) {
   bd_rt_overlap *const o = rt->overlap;
   o->jobs[o->job_count++] = what;
   o->bytes += bytes;
-  if (o->bytes >= o->most_bytes) start(rt);
+  if (o->bytes >= o->most_bytes) bd_rt_overlap_start(rt);
 }
 
 void bd_rt_gradient(bd_rt *rt, int64_t micro_batch, const void *gradient) {
@@ -133,15 +135,16 @@ void bd_rt_gradient(bd_rt *rt, int64_t micro_batch, const void *gradient) {
 
 void bd_rt_overlap_gather(bd_rt *rt, const bd_rt_weight *weight) {
   const bd_rt_share share = bd_rt_share_of(rt, weight);
-  const int64_t bytes = share.elements * bd_rt_element_bytes(weight->layout.dtype);
-  if (!bd_rt_runs_aside(rt) || weight->cut_axis || share.group->size == 1 ||
-      share.elements % share.group->size != 0)
-    bd_rt_gather_weight(rt, weight);
+  if (bd_rt_defers(rt, weight))
+    bd_rt_deferred_take(rt, weight);
+  else if (bd_rt_runs_aside(rt) && bd_rt_gathers_in_place(rt, weight))
+    add(rt, (job){weight, GATHER, share.zero},
+        share.elements * bd_rt_element_bytes(weight->layout.dtype));
   else
-    add(rt, (job){weight, GATHER, share.zero}, bytes);
+    bd_rt_gather_weight(rt, weight);
 }
 
 void bd_rt_overlap_wait(bd_rt *rt) {
-  start(rt);
+  bd_rt_overlap_start(rt);
   bd_rt_join(rt);
 }

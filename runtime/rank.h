@@ -20,6 +20,7 @@ typedef struct bd_rt_pool bd_rt_pool;
 typedef struct bd_rt_device bd_rt_device; // the back end's
 typedef struct bd_rt_profile bd_rt_profile;
 typedef struct bd_rt_overlap bd_rt_overlap;
+typedef struct bd_rt_deferred bd_rt_deferred;
 
 static inline int64_t bd_rt_least(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -78,6 +79,7 @@ struct bd_rt {
   bd_rt_source source;    // of --init, open until the run ends
   bd_rt_profile *profile; // NULL without --profile
   bd_rt_overlap *overlap;
+  bd_rt_deferred *deferred;
   uint64_t step, updates; // those done; a step of f16 that overflows is no update
   float target_share;     // 1 / the valid targets of the step
   float loss_scale;       // 1 but in f16 programs, see runtime/scale.h

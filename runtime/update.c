@@ -4,6 +4,7 @@
 #include "runtime/update.h"
 #include "runtime/adafactor.h"
 #include "runtime/backend.h"
+#include "runtime/deferred.h"
 #include "runtime/master.h"
 #include "runtime/overlap.h"
 #include "runtime/tie.h"
@@ -63,6 +64,12 @@ bool bd_rt_sums_in_place(const bd_rt *rt, const bd_rt_weight *weight, int use) {
   const own_part part = part_of(rt, weight);
   if (scatters(rt, &part, use)) return part.elements % part.group->size == 0;
   return rt->group[bd_rt_sum_mask(rt, weight, use)].size > 1;
+}
+
+bool bd_rt_gathers_in_place(const bd_rt *rt, const bd_rt_weight *weight) {
+  const bd_rt_share share = bd_rt_share_of(rt, weight);
+  return weight->gradient_count > 0 && !weight->cut_axis && share.group->size > 1 &&
+         share.elements % share.group->size == 0;
 }
 
 // Uses become whole sums in the first accumulator, or this rank's part of them.
@@ -218,11 +225,20 @@ static void update_weights(bd_rt *rt, float factor) {
   for (int phase = 0; phase < phases; phase++)
     for (int i = 0; i < stage->weight_count; i++)
       if (stage->weights[i].gradient_count) update_averages(rt, phase, &stage->weights[i], factor);
-  for (int i = 0; i < stage->weight_count; i++)
-    if (stage->weights[i].gradient_count) update_weight(rt, &stage->weights[i], factor);
+  // First those that are whole at the end, so that nothing of theirs is asked for behind what is
+  // deferred.
+  for (int deferred = 0; deferred < 2; deferred++) {
+    for (int i = 0; i < stage->weight_count; i++) {
+      const bd_rt_weight *const weight = &stage->weights[i];
+      if (weight->gradient_count && bd_rt_defers(rt, weight) == deferred)
+        update_weight(rt, weight, factor);
+    }
+    bd_rt_overlap_start(rt);
+  }
 }
 
 double bd_rt_update(bd_rt *rt) {
+  bd_rt_deferred_finish(rt);
   bd_rt_begin(rt, BD_RT_REDUCE, 0);
   sum_gradients(rt);
   bd_rt_tie_gradients(rt);

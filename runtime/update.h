@@ -10,4 +10,6 @@ int bd_rt_sum_mask(const bd_rt *rt, const bd_rt_weight *weight, int use);
 void bd_rt_sum_use(bd_rt *rt, const bd_rt_weight *weight, int use);
 // Whether that is an exchange between ranks that needs no memory beside the accumulator.
 bool bd_rt_sums_in_place(const bd_rt *rt, const bd_rt_weight *weight, int use);
+// The same of a weight's gather (bd_rt_gather_weight).
+bool bd_rt_gathers_in_place(const bd_rt *rt, const bd_rt_weight *weight);
 #endif

@@ -56,14 +56,17 @@ static bd_id gradient_of(const bd_function *backward, int param) {
 }
 
 static bd_status add_step_end(bd_ctx *ctx, const bd_layer_request *request,
-                              const bd_function *backward, bd_id gradient, const bd_value *weight,
-                              bd_layer_candidate *out) {
+                              const bd_function *backward, bd_id gradient, const bd_function *f,
+                              int param, bd_layer_candidate *out) {
+  const bd_value *weight = &f->values[f->params[param]];
+  bool read_once =
+      request->weight_uses[param].calls == 1 && !bd_function_moves(f, f->params[param]);
   double product;
   BD_TRY(bd_step_product_of(ctx, &request->cost, backward, gradient, &product));
   for (int zero = 0; zero < 2; zero++) {
     bd_weight_end end =
         bd_step_end_of_weight(&request->cost, request->optimizer, request->masters, weight,
-                              &backward->values[gradient], zero ? ~0u : 0, product);
+                              &backward->values[gradient], zero ? ~0u : 0, product, read_once);
     out->sync_seconds[zero] += end.each + end.once;
     out->apply_seconds[zero] += end.apply;
   }
@@ -93,7 +96,7 @@ static bd_status add_weights(bd_ctx *ctx, const bd_layer_request *request,
     out->gradient_bytes +=
         bd_align(local_elements(request, type, &states.form) *
                  bd_dtype_bytes(bd_gradient_dtype(request->gradients, type->dtype)));
-    if (gradient) BD_TRY(add_step_end(ctx, request, backward, id, weight, out));
+    if (gradient) BD_TRY(add_step_end(ctx, request, backward, id, f, p, out));
   }
   return BD_OK;
 }

@@ -62,8 +62,9 @@ static double end_seconds(const bd_layer_request *request, const bd_type *type,
   gradient.type.dtype = bd_gradient_dtype(request->gradients, type->dtype);
   double least = INFINITY;
   for (int zero = 0; zero <= may_split; zero++) {
-    bd_weight_end end = bd_step_end_of_weight(&request->cost, request->optimizer, request->masters,
-                                              &weight, &gradient, zero ? ~0u : 0, product);
+    bd_weight_end end =
+        bd_step_end_of_weight(&request->cost, request->optimizer, request->masters, &weight,
+                              &gradient, zero ? ~0u : 0, product, calls == 1);
     least = fmin(least, end.each + end.once / calls);
   }
   return least;

@@ -53,11 +53,10 @@ double bd_layer_weight_product(const bd_layer_space *space, bd_id weight,
                                const int8_t group_split[BD_MAX_AXES]) {
   const bd_function *f = space->backward;
   for (int r = 0; r < f->result_count; r++) {
-    int op = f->values[f->results[r]].producer;
     int8_t split[BD_MAX_AXES];
-    if (space->forward->params[f->gradient_of[r]] != weight || op < 0 || f->ops[op].group < 0 ||
-        !bd_step_is_product(f->ops[op].kind))
-      continue;
+    if (space->forward->params[f->gradient_of[r]] != weight) continue;
+    int op = bd_step_product(f, f->results[r]);
+    if (op < 0) return 0;
     backward_split(space, op, group_split, split);
     return bd_cost_choose_op(&space->request->cost, f, &f->ops[op], &space->backward_map[op],
                              split);

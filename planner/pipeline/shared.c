@@ -96,7 +96,7 @@ static double spared_seconds(const bd_scene *scene, const bd_setting *setting,
   gradient.type.dtype = gradient_dtype(scene, shared);
   bd_weight_end end =
       bd_step_end_of_weight(&model, scene->request->optimizer, scene->request->masters, &weight,
-                            &gradient, zero ? ~0u : 0, 0);
+                            &gradient, zero ? ~0u : 0, 0, false);
   return end.once - end.join;
 }
 

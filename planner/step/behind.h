@@ -1,4 +1,5 @@
-// What of the sums of gradients over ranks is hidden behind backward (runtime/overlap.c).
+// What of the sums of gradients over ranks is hidden behind backward (runtime/overlap.c), and of
+// the gathers of updated weights behind the next forward pass (runtime/deferred.h).
 #ifndef BD_PLANNER_STEP_BEHIND_H
 #define BD_PLANNER_STEP_BEHIND_H
 #include "planner/cost/cost.h"
@@ -10,11 +11,14 @@
 // the cluster is never hidden, by itself an eighth: the last of eight buckets has nothing to run
 // beside, and products are slower beside the others.
 double bd_step_behind(const bd_cost_model *model, double seconds, double product);
+// The same of a weight's gather, which runs beside as much of forward as a layer has of products
+// for the weight: one, which takes as long as that of its gradient, `product`.
+double bd_step_behind_forward(const bd_cost_model *model, double seconds, double product);
 
-// Whether it may make the gradient of a weight, for which bd_step_behind counts.
-bool bd_step_is_product(bd_op_kind kind);
-
-// Seconds of the product of an spmd backward function that makes a value, or 0.
+// The product of a backward function that makes a gradient, which may be scattered or scaled since;
+// -1: none does.
+int bd_step_product(const bd_function *backward, bd_id gradient);
+// Its seconds, in an spmd function; of none 0.
 BD_NODISCARD bd_status bd_step_product_of(bd_ctx *ctx, const bd_cost_model *model,
                                           const bd_function *backward, bd_id gradient,
                                           double *out_seconds);

@@ -13,6 +13,7 @@ typedef struct syncing {
   // The gradients of a weight: its first use, and the next one of the same weight; 0: none.
   int *first_use, *next_use;
   double **products; // per function, once known: bd_step_product_of its results
+  const int *reader; // per value of main: the only op that takes it, backward aside, or below 0
   bd_step_end seconds;
 } syncing;
 
@@ -25,6 +26,33 @@ static void list_uses(bd_ctx *ctx, syncing *s) {
     s->next_use[use] = s->first_use[weight];
     s->first_use[weight] = use;
   }
+}
+
+enum { NO_READER = -1, SEVERAL = -2 };
+
+// All that takes a value of main, but for backward.
+static const int *find_readers(bd_ctx *ctx, const bd_module *spmd) {
+  const bd_function *main = spmd->main;
+  int *reader = BD_NEW_ARRAY(ctx->arena, int, main->value_count);
+  for (bd_id v = 0; v < main->value_count; v++)
+    reader[v] = NO_READER;
+  for (int i = 0; i < main->op_count; i++) {
+    const bd_op *op = &main->ops[i];
+    if (op->kind == BD_OP_CALL && !bd_module_calls_forward(spmd, op)) continue;
+    for (int k = 0; k < op->in_count; k++)
+      reader[op->in[k]] = reader[op->in[k]] == NO_READER ? i : SEVERAL;
+  }
+  return reader;
+}
+
+// Whether one forward call alone takes a weight, and as it lies.
+static bool is_read_once(const syncing *s, bd_id weight) {
+  const bd_op *ops = s->spmd->main->ops;
+  int reader = s->reader[weight];
+  if (reader < 0 || ops[reader].kind != BD_OP_CALL) return false;
+  const bd_function *callee = bd_module_find(s->spmd, ops[reader].callee);
+  int operand = bd_ids_find(ops[reader].in, ops[reader].in_count, weight);
+  return !bd_function_moves(callee, callee->params[operand]);
 }
 
 static int stage_of_use(const bd_module *spmd, int use) {
@@ -104,16 +132,16 @@ static bd_status product_of_use(syncing *s, int use, double *out_seconds) {
   return BD_OK;
 }
 
-static bd_status reduce_uses(syncing *s, int weight, unsigned split) {
+// `*out_product`: the one that makes the last of the gradients.
+static bd_status reduce_uses(syncing *s, int weight, unsigned split, double *out_product) {
   const bd_function *main = s->spmd->main;
   bool tied = is_tied(s, weight, s->layout->stage), first = true;
   for (int use = s->first_use[weight]; use; use = s->next_use[use]) {
     if (stage_of_use(s->spmd, use) != s->layout->stage) continue;
     const bd_value *gradient = &main->values[main->results[use]];
     unsigned summed = axes_with(&s->model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
-    double product;
-    BD_TRY(product_of_use(s, use, &product));
-    reduce_use(s, gradient, split && !tied && summed == split, product);
+    BD_TRY(product_of_use(s, use, out_product));
+    reduce_use(s, gradient, split && !tied && summed == split, *out_product);
     double bytes = bd_cost_value_bytes(s->model, gradient);
     s->seconds.update += bd_cost_update_pass(s->model->cluster, bytes);
     if (!first && !tied) s->seconds.reduce += bd_cost_update_pass(s->model->cluster, 3 * bytes);
@@ -158,7 +186,16 @@ static void reduce_factors(syncing *s, const bd_value *value, const updating *wa
   }
 }
 
-static void update(syncing *s, const bd_value *value, bd_dtype gradient, const updating *way) {
+// Makes a weight whole that was updated in parts. `product`: of the forward call that alone reads
+// it next; 0: nothing is hidden.
+static double gather_seconds(const syncing *s, const updating *way, double bytes, double product) {
+  if (!way->split) return bd_cost_exchange_over(s->model, way->gathered, bytes);
+  double seconds = in_bucket(s->model, bd_cost_exchange_over, way->gathered, bytes);
+  return bd_step_behind_forward(s->model, seconds, product);
+}
+
+static void update(syncing *s, const bd_value *value, bd_dtype gradient, const updating *way,
+                   double product) {
   bd_dtype dtype = value->type.dtype;
   double bytes = bd_cost_value_bytes(s->model, value), elements = way->elements;
   s->seconds.reduce +=
@@ -167,20 +204,20 @@ static void update(syncing *s, const bd_value *value, bd_dtype gradient, const u
       s->model->cluster,
       elements * (double)bd_memory_update_bytes(s->optimizer, s->masters, dtype, gradient));
   reduce_factors(s, value, way);
-  double gather = way->split ? in_bucket(s->model, bd_cost_exchange_over, way->gathered, bytes)
-                             : bd_cost_exchange_over(s->model, way->gathered, bytes);
+  double gather = gather_seconds(s, way, bytes, product);
   s->seconds.update += gather;
   tell(s, way->gathered, gather);
 }
 
 bd_weight_end bd_step_end_of_weight(const bd_cost_model *model, const char *optimizer,
                                     bd_masters masters, const bd_value *weight,
-                                    const bd_value *gradient, unsigned zero_axes, double product) {
+                                    const bd_value *gradient, unsigned zero_axes, double product,
+                                    bool read_once) {
   syncing each = {.model = model, .optimizer = optimizer, .masters = masters}, once = each;
   updating way = way_to_update(model, weight, gradient, zero_axes);
   unsigned summed = axes_with(&model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
   reduce_use(&each, gradient, way.split && summed == way.split, product);
-  update(&once, weight, gradient->type.dtype, &way);
+  update(&once, weight, gradient->type.dtype, &way, read_once ? product : 0);
   double bytes = bd_cost_value_bytes(model, gradient);
   return (bd_weight_end){each.seconds.reduce + bd_cost_update_pass(model->cluster, bytes),
                          once.seconds.reduce + once.seconds.update,
@@ -194,16 +231,19 @@ bd_status bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const bd
   syncing s = {.ctx = ctx, .model = model, .spmd = spmd, .layout = layout};
   s.optimizer = optimizer;
   s.products = BD_NEW_ARRAY(ctx->arena, double *, spmd->function_count);
+  s.reader = find_readers(ctx, spmd);
   list_uses(ctx, &s);
   for (int i = 0; i < layout->weight_count; i++) {
     int weight = layout->weights[i];
     const bd_value *gradient = first_gradient(&s, weight, layout->stage);
     if (!gradient) continue;
-    const bd_value *value = &spmd->main->values[spmd->main->params[spmd->input_count + weight]];
+    bd_id id = spmd->main->params[spmd->input_count + weight];
+    const bd_value *value = &spmd->main->values[id];
     updating way = way_to_update(model, value, gradient, zero_axes);
+    double product = 0;
     s.masters = spmd->weights[weight].masters;
-    BD_TRY(reduce_uses(&s, weight, way.split));
-    update(&s, value, gradient->type.dtype, &way);
+    BD_TRY(reduce_uses(&s, weight, way.split, &product));
+    update(&s, value, gradient->type.dtype, &way, is_read_once(&s, id) ? product : 0);
   }
   *out_seconds = s.seconds;
   return BD_OK;

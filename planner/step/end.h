@@ -11,8 +11,8 @@
 typedef struct bd_step_end {
   double reduce; // gradients become whole sums, but for what is hidden (planner/step/behind.h), and
                  // their norm is taken
-  double update; // weights change, and whole copies of those updated in parts are made;
-                 // accumulators are cleared
+  double update; // weights change, and whole copies of those updated in parts are made, but for
+                 // what is hidden; accumulators are cleared
   double collective[BD_MAX_AXES]; // of both, by mesh axis
 } bd_step_end;
 
@@ -32,10 +32,13 @@ typedef struct bd_weight_end {
 } bd_weight_end;
 
 // `gradient` is what backward adds to the accumulator; of it and of `weight` only the types and
-// shardings count. `product` as of bd_step_behind.
+// shardings count. `product` as of bd_step_behind. `read_once`: one forward call alone takes the
+// weight, and no collective in it does: what is gathered of its flat parts is hidden as
+// bd_step_behind_forward says.
 bd_weight_end bd_step_end_of_weight(const bd_cost_model *model, const char *optimizer,
                                     bd_masters masters, const bd_value *weight,
-                                    const bd_value *gradient, unsigned zero_axes, double product);
+                                    const bd_value *gradient, unsigned zero_axes, double product,
+                                    bool read_once);
 
 // A weight used on several stages: the sums of its gradients go from each stage that holds it to
 // the next one, and back.

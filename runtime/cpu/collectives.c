@@ -89,8 +89,8 @@ int bd_rt_runs_aside(const bd_rt *rt) {
   return 0;
 }
 
-void bd_rt_aside(bd_rt *rt) {
-  (void)rt;
+void bd_rt_aside(bd_rt *rt, int slot) {
+  (void)rt, (void)slot;
 }
 
 void bd_rt_back(bd_rt *rt) {
@@ -99,4 +99,8 @@ void bd_rt_back(bd_rt *rt) {
 
 void bd_rt_join(bd_rt *rt) {
   (void)rt;
+}
+
+void bd_rt_await(bd_rt *rt, int slot) {
+  (void)rt, (void)slot;
 }

@@ -20,7 +20,7 @@ static void fork_to(bd_rt *rt, int lane) {
 
 // What is asked of one communicator starts together. Of several in one group NCCL does not say
 // which starts first, and the ranks of each may be others.
-void bd_rt_aside(bd_rt *rt) {
+void bd_rt_aside(bd_rt *rt, int slot) {
   bd_rt_device *const device = rt->device;
   if (!device->rehearsing) {
     fork_to(rt, BD_CUDA_ASIDE);
@@ -28,7 +28,14 @@ void bd_rt_aside(bd_rt *rt) {
     bd_cuda_accept(rt, ncclGroupStart(), "ncclGroupStart");
     device->in_group = 1;
   }
+  device->aside_slot = slot;
   bd_cuda_take_lane(device, BD_CUDA_ASIDE);
+}
+
+// What the lane has been asked has the slot.
+static void begin_slot(bd_rt_device *device, int slot, int lane) {
+  BD_CUDA(cudaEventRecord(device->prefetched[slot], device->lanes[lane].stream));
+  device->prefetching[slot] = 1;
 }
 
 void bd_rt_back(bd_rt *rt) {
@@ -42,35 +49,27 @@ void bd_rt_back(bd_rt *rt) {
   for (int mask = 1; mask < BD_RT_GROUPS; mask++)
     if (lane->comm[mask]) bd_cuda_finish(rt, lane->comm[mask], ncclInProgress, "ncclGroupEnd");
   bd_rt_profile_queued_end(rt, lane->stream);
+  if (device->aside_slot != BD_RT_NO_SLOT) {
+    begin_slot(device, device->aside_slot, BD_CUDA_ASIDE);
+    return;
+  }
+  BD_CUDA(cudaEventRecord(device->joined, lane->stream));
   device->aside = 1;
 }
 
 void bd_rt_join(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
   if (!device->aside) return;
-  BD_CUDA(cudaEventRecord(device->joined, device->lanes[BD_CUDA_ASIDE].stream));
   BD_CUDA(cudaStreamWaitEvent(bd_cuda_now(rt)->stream, device->joined, 0));
   device->aside = 0;
 }
 
-// What the lane has been asked has the slot.
-static void begin_slot(bd_rt_device *device, int slot, int lane) {
-  BD_CUDA(cudaEventRecord(device->prefetched[slot], device->lanes[lane].stream));
-  device->prefetching[slot] = 1;
-}
-
 void bd_rt_prefetch(bd_rt *rt, int slot, int axis, int dtype, int64_t outer, int64_t extent,
                     int64_t inner, const void *in, void *out) {
-  bd_rt_device *const device = rt->device;
-  if (!bd_rt_runs_aside(rt)) {
-    bd_rt_all_gather(rt, axis, dtype, outer, extent, inner, in, out);
-    return;
-  }
-  bd_rt_aside(rt);
+  const int aside = bd_rt_runs_aside(rt);
+  if (aside) bd_rt_aside(rt, slot);
   bd_rt_all_gather(rt, axis, dtype, outer, extent, inner, in, out);
-  bd_rt_back(rt);
-  if (device->rehearsing) return;
-  begin_slot(device, slot, BD_CUDA_ASIDE);
+  if (aside) bd_rt_back(rt);
 }
 
 void bd_rt_beside(bd_rt *rt, int slot) {

@@ -38,5 +38,5 @@ void bd_cuda_conv_dw(const bd_cuda_queue *queue, const bd_rt_conv *s, const void
 void bd_cuda_place_filters(const bd_cuda_queue *queue, const bd_rt_conv *s, int dtype,
                            const void *filters, int accumulate, void *dw) {
   const int64_t items = s->o * (s->c / s->groups) * points_of(s->k);
-  START(place_filters, dtype, s->out_dtype, items, dtype, filters, accumulate, dw);
+  if (items > 0) START(place_filters, dtype, s->out_dtype, items, dtype, filters, accumulate, dw);
 }

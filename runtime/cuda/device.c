@@ -138,7 +138,7 @@ int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes) {
     bd_cuda_open_stream(&device->lanes[l].stream, l != BD_CUDA_MAIN);
   BD_CUDA(cudaEventCreateWithFlags(&device->forked, cudaEventDisableTiming));
   BD_CUDA(cudaEventCreateWithFlags(&device->joined, cudaEventDisableTiming));
-  for (int i = 0; i < BD_RT_PREFETCHES; i++)
+  for (int i = 0; i < BD_RT_SLOTS; i++)
     BD_CUDA(cudaEventCreateWithFlags(&device->prefetched[i], cudaEventDisableTiming));
   device->processors = processors;
   bd_cuda_take_lane(device, BD_CUDA_MAIN);
@@ -177,7 +177,7 @@ void bd_cuda_release(bd_rt *rt) {
     BD_CUDA(cudaStreamDestroy(device->lanes[l].stream));
   BD_CUDA(cudaEventDestroy(device->forked));
   BD_CUDA(cudaEventDestroy(device->joined));
-  for (int i = 0; i < BD_RT_PREFETCHES; i++)
+  for (int i = 0; i < BD_RT_SLOTS; i++)
     BD_CUDA(cudaEventDestroy(device->prefetched[i]));
   BD_CUDA(cudaFreeHost(rt->scratch));
   BD_CUDA(cudaFreeHost(device->mapped));

@@ -2,6 +2,7 @@
 #include "runtime/cuda/fresh.h"
 #include "runtime/cuda/rt.h"
 #include "runtime/cuda/tune.h"
+#include "runtime/deferred.h"
 #include "runtime/overlap.h"
 
 #include <stdio.h>
@@ -73,6 +74,7 @@ static int rehearse(bd_rt *rt, char *message, size_t message_bytes) {
   bd_cuda_fresh_open(rt);
   if (stage->step) stage->step(rt);
   bd_rt_update(rt);
+  bd_rt_deferred_finish(rt);
   rt->device->rehearsing = 0;
   if (rt->device->send_used > stage->send_bytes) {
     snprintf(message, message_bytes, "messages need %lld bytes of the arena, which has %lld",

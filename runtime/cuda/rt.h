@@ -140,11 +140,12 @@ struct bd_rt_device {
   bd_cuda_queue queue;
   bd_cuda_segments *segments;
   int in_group;               // calls of NCCL are gathered and start together
-  int aside;                  // that lane has work that nobody has waited for
+  int aside;                  // that lane has work without a slot that nobody has waited for
+  int aside_slot;             // of what it is asked now, or BD_RT_NO_SLOT
   cudaEvent_t forked, joined; // between lanes
-  cudaEvent_t prefetched[BD_RT_PREFETCHES];
-  unsigned char prefetching[BD_RT_PREFETCHES]; // per slot: under way
-  int beside_slot;                             // of the last collective of the lane BD_CUDA_BESIDE
+  cudaEvent_t prefetched[BD_RT_SLOTS];
+  unsigned char prefetching[BD_RT_SLOTS]; // per slot: under way
+  int beside_slot;                        // of the last collective of the lane BD_CUDA_BESIDE
   uint32_t beside_masks; // a bit per mask: its communicator has work there, up to that collective
   // The arena's library segment, for matrix products. Its first BD_CUDA_WORKSPACE_BYTES are what
   // bd_rt_workspace gives, the rest is everyone's between two calls: `room`.

@@ -57,6 +57,9 @@ done
 ! cc -c -o plus.o plus.cpp 2>/dev/null || { echo 'there is a C++ compiler'; exit 1; }
 make -s -j2 tiny
 PATH=$all
+# The Makefile's list of kernels is that of what is loaded.
+[ "$(sed -n 's/^BRAID_RT_KERNELS = //p' runtime/cuda.mk)" = "$(sed -n 's/^BD_CODE(\(.*\))$/\1/p' runtime/cuda/kernels.def | xargs)" ] ||
+  { echo 'runtime/cuda.mk and kernels.def name other files'; exit 1; }
 
 # WORDS OPTION...: what is said of wrong.cu, which standard input is. Then nothing is made of it.
 refuse() {

@@ -80,6 +80,7 @@ static void expect(const problem *p, int format, float *out_scale) {
 static void set_up(memory *m) {
   MUST(cudaSetDevice(0));
   MUST(cudaStreamCreateWithPriority(&m->queue.stream, cudaStreamNonBlocking, 0));
+  m->queue.code = bd_cuda_open_code();
   MUST(cudaMalloc((void **)&m->data, sizeof numbers));
   MUST(cudaMalloc((void **)&m->room, BD_CUDA_F8_ROOM * sizeof *m->room));
   MUST(cudaMalloc((void **)&m->scales, BD_CUDA_F8_SCALES * sizeof *m->scales));
@@ -91,6 +92,7 @@ static void tear_down(memory *m) {
   MUST(cudaFree(m->room));
   MUST(cudaFree(m->scales));
   MUST(cudaFree(m->out));
+  bd_cuda_close_code(m->queue.code);
   MUST(cudaStreamDestroy(m->queue.stream));
 }
 

@@ -22,6 +22,7 @@ plans_of() {
     pipe         4 2 2   2 1f1b  -  none batch
     zero-2       4 1 2x2 4 1f1b  2:0 none batch,tensor
     zero-3       4 2 2   4 1f1b  3:0 full batch
+    zero-pipe    4 2 2   2 1f1b  0  none batch
     zero         2 1 2   4 1f1b  0  none batch
 END
   llama-tiny) cat <<'END' ;;
@@ -141,9 +142,9 @@ if [ "$model" = unet3d-tiny ]; then
 fi
 
 # With a driver under which NCCL would run all communicators one after another, stages still exchange messages, and
-# nothing runs beside: the same bits.
+# nothing runs beside: the same bits, and updated weights are gathered at once.
 if [ "$model" = gpt2-tiny ] || [ "$model" = unet3d-tiny ]; then
-  for plan in pipe tensor deep; do
+  for plan in pipe tensor deep zero zero-pipe; do
     [ -d "$plan" ] || continue
     cp -r "$plan" "$plan-old"
     (export BD_FAKE_DRIVER=12020 BD_FAKE_TOOLKIT=12080; train_fake "$plan-old" "$(ranks_of "$plan")" $steps $((seed++)))

@@ -17,6 +17,4 @@ template <typename value> static inline void __stcs(value *to, value from) {
 template <typename value> static inline value __ldcs(const value *from) {
   return *from;
 }
-
-#define __launch_bounds__(...)
 #endif

@@ -127,8 +127,10 @@ static void take_outside(record_check *c, const record_event *event) {
   c->next->take(c->next->args, event);
 }
 
-// Sums of gradients beside the passes, and waits for what has a slot: no instruction's.
+// Sums of gradients and deferred gathers beside the passes, and waits for what has a slot: no
+// instruction's.
 static bool is_aside(const record_event *event) {
+  if (event->handle >= RECORD_DEFERRED && event->handle < RECORD_HANDLES) return true;
   return event->handle >= RECORD_ASIDE &&
          (event->handle == RECORD_ASIDE) == (event->kind != RECORD_WAIT);
 }
@@ -154,6 +156,7 @@ void record_check_take(record_check *c, const record_event *event) {
 
 void record_check_end(record_check *c) {
   finish_group(c);
+  if (!c->lost) record_ends_check_last(&c->ends);
   record_group_deinit(&c->group);
   record_ends_deinit(&c->ends);
   record_holding_deinit(&c->h);

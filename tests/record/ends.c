@@ -55,6 +55,14 @@ static void follow_sums(record_ends *ends, const record_event *event, const reco
   if (event->kind == RECORD_APPLY) ends->applied[b->weight]++;
 }
 
+// Only what has stale parts is gathered.
+static void check_gather(record_ends *ends, const record_operand *o, const record_buffer *b) {
+  char name[NAME];
+  if (record_holding_has(ends->h, b->value, o->start, o->bytes))
+    record_fault(ends->h->faults, "%s gathers %s, which is whole", record_where(ends->h),
+                 record_holding_name(ends->h, b->value, name, sizeof name));
+}
+
 // What is read is there, what is written is its own. Of what every rank makes its part, the others'
 // parts are stale until they are gathered: of a gradient that is scattered, of a weight once it is
 // applied.
@@ -75,6 +83,8 @@ static void follow(record_ends *ends, const record_event *event, const record_op
     record_holding_read(h, b->value, o->start, o->bytes);
     if (b->gradient) follow_sums(ends, event, b);
   }
+  if (weight && event->kind == RECORD_ALL_GATHER && o->access == RECORD_WRITE)
+    check_gather(ends, o, b);
   if (part) record_holding_write(h, RECORD_NOBODY, b->start, b->bytes);
   if (o->access != RECORD_READ)
     record_holding_write(h, o->access == RECORD_SCRATCH ? h->scratch : b->value, o->start,
@@ -95,5 +105,21 @@ void record_ends_check(record_ends *ends) {
     if (ends->applied[i] != wanted)
       record_fault(h->faults, "rank %d, step %d: weight @%s is updated %d times", h->rt->rank,
                    h->place.step, h->e->module->weights[w->global_index].name, ends->applied[i]);
+  }
+}
+
+void record_ends_check_last(record_ends *ends) {
+  record_holding *const h = ends->h;
+  char name[NAME];
+  for (int i = 0; i < h->under_way_count; i++)
+    if (h->under_way[i].handle >= RECORD_GIVEN)
+      record_fault(h->faults, "rank %d ends while operation %d is under way", h->rt->rank,
+                   h->under_way[i].handle);
+  for (int i = 0; i < h->buffer_count; i++) {
+    const record_buffer *const b = &h->buffers[i];
+    const bool weight = b->weight >= 0 && b->value < h->e->module->weight_count;
+    if (weight && !record_holding_has(h, b->value, b->start, b->bytes))
+      record_fault(h->faults, "rank %d ends without all of %s", h->rt->rank,
+                   record_holding_name(h, b->value, name, sizeof name));
   }
 }

@@ -18,4 +18,6 @@ void record_ends_new_step(record_ends *ends);
 void record_ends_take(record_ends *ends, const record_event *event, bool clearing);
 // A step is over: every weight that has a gradient was updated once, in this rank's part.
 void record_ends_check(record_ends *ends);
+// The last step is over: nothing is under way beside, and every weight is whole.
+void record_ends_check_last(record_ends *ends);
 #endif

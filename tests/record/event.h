@@ -1,6 +1,8 @@
 // What a rank asks of its back end, one event after another.
 #ifndef BD_RECORD_EVENT_H
 #define BD_RECORD_EVENT_H
+#include "runtime/backend.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -63,7 +65,9 @@ enum {
   RECORD_MOST_SLOTS = 1024,
   RECORD_GIVEN = RECORD_MOST_SLOTS,
   RECORD_ASIDE,
-  RECORD_PREFETCH // and one for each further slot
+  RECORD_PREFETCH,                                      // and one for each further slot
+  RECORD_DEFERRED = RECORD_PREFETCH + BD_RT_PREFETCHES, // those of the runtime's own
+  RECORD_HANDLES = RECORD_PREFETCH + BD_RT_SLOTS,
 };
 
 typedef struct record_operand {

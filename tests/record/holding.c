@@ -167,6 +167,12 @@ const char *record_holding_name(const record_holding *h, int value, char *out, i
   return out;
 }
 
+bool record_holding_has(const record_holding *h, int value, int64_t start, int64_t bytes) {
+  int64_t at;
+  int other;
+  return record_shadow_holds(&h->shadow, start, bytes, value, &at, &other);
+}
+
 bool record_holding_read(record_holding *h, int value, int64_t start, int64_t bytes) {
   char name[NAME], other_name[NAME];
   int64_t at;

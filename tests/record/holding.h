@@ -56,7 +56,9 @@ const char *record_where(record_holding *h);
 // The buffer around a range, or NULL.
 const record_buffer *record_holding_find(const record_holding *h, int64_t start, int64_t bytes);
 const char *record_holding_name(const record_holding *h, int value, char *out, int size);
-// The value is at the range, whole. False after a fault.
+// Whether the value is at the range, whole.
+bool record_holding_has(const record_holding *h, int value, int64_t start, int64_t bytes);
+// It is. False after a fault.
 bool record_holding_read(record_holding *h, int value, int64_t start, int64_t bytes);
 void record_holding_write(record_holding *h, int value, int64_t start, int64_t bytes);
 // The event's operands lie in the arena and clash with nothing that is under way; then what it

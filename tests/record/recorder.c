@@ -80,12 +80,16 @@ int bd_rt_runs_aside(const bd_rt *rt) {
   return rt->ranks > 1 && rt->device->keeps_order;
 }
 
-void bd_rt_aside(bd_rt *rt) {
-  rt->device->aside = rt->device->unjoined = true;
+void bd_rt_aside(bd_rt *rt, int slot) {
+  if (slot != BD_RT_NO_SLOT)
+    rt->device->prefetch = RECORD_PREFETCH + slot;
+  else
+    rt->device->aside = rt->device->unjoined = true;
 }
 
 void bd_rt_back(bd_rt *rt) {
   rt->device->aside = false;
+  rt->device->prefetch = 0;
 }
 
 void bd_rt_join(bd_rt *rt) {

@@ -206,6 +206,52 @@ static record_verdict beside_overwritten(record_spoil *s, record_event *e) {
   return DROPPED;
 }
 
+static bool is_deferred(const record_event *e) {
+  return e->handle >= RECORD_DEFERRED && e->handle < RECORD_HANDLES;
+}
+static bool is_deferred_gather(const record_event *e) {
+  return is_deferred(e) && e->kind == RECORD_ALL_GATHER;
+}
+
+// A deferred gather is not waited for, nor is any, or late; nobody asks for any; one is asked for
+// twice, at once or when it is over.
+static record_verdict deferred_unawaited(record_spoil *s, record_event *e) {
+  return drop(s, is_deferred(e) && e->kind == RECORD_WAIT);
+}
+static record_verdict deferred_left(record_spoil *s, record_event *e) {
+  if (!is_deferred(e) || e->kind != RECORD_WAIT) return PASSES;
+  s->done = true;
+  return DROPPED;
+}
+static record_verdict deferred_late(record_spoil *s, record_event *e) {
+  if (s->done) return PASSES;
+  if (s->held.count == 0) return is_deferred(e) && e->kind == RECORD_WAIT ? HELD : PASSES;
+  s->done = e->kind == RECORD_LAUNCH;
+  return PASSES;
+}
+static record_verdict deferred_missing(record_spoil *s, record_event *e) {
+  (void)s;
+  if (!is_deferred_gather(e)) return PASSES;
+  s->done = true;
+  return DROPPED;
+}
+static record_verdict deferred_twice(record_spoil *s, record_event *e) {
+  if (!s->done && is_deferred_gather(e)) {
+    s->done = true;
+    record_spoil_pass(s, e);
+  }
+  return PASSES;
+}
+static record_verdict deferred_again(record_spoil *s, record_event *e) {
+  if (s->done) return PASSES;
+  if (s->held.count == 0 && is_deferred_gather(e)) {
+    record_spoil_pass(s, e);
+    return HELD;
+  }
+  s->done = s->held.count > 0 && is_deferred(e) && e->kind == RECORD_WAIT;
+  return PASSES;
+}
+
 static int64_t written_by(const record_event *e) {
   if (e->kind == RECORD_LAUNCH) return e->operands[e->operand_count - 1].start;
   for (int i = 0; i < e->operand_count; i++)
@@ -315,6 +361,12 @@ static const record_rule rules[] = {
     {.name = "aside-early", .apply = aside_early},
     {.name = "beside-unawaited", .apply = beside_unawaited},
     {.name = "beside-overwritten", .apply = beside_overwritten},
+    {.name = "deferred-unawaited", .apply = deferred_unawaited},
+    {.name = "deferred-left", .apply = deferred_left, .of_all = true},
+    {.name = "deferred-late", .apply = deferred_late},
+    {.name = "deferred-missing", .apply = deferred_missing, .of_all = true},
+    {.name = "deferred-twice", .apply = deferred_twice, .of_all = true},
+    {.name = "deferred-again", .apply = deferred_again, .of_all = true},
     {.name = "buffers-overlap", .apply = nothing, .enter = same_place},
     {.name = "overlap", .apply = overlap},
     {.name = "overlap-late", .apply = overlap_late},

@@ -96,16 +96,22 @@ static void test_several_axes(void **unused) {
   }
 }
 
-// A replicated weight of `rows` times 4096 bytes, from the sum of its gradient on.
-static double weight_seconds(const bd_cost_model *model, int64_t rows) {
+// A replicated weight of `rows` times 4096 bytes, from the sum of its gradient on, which a product
+// of `product` seconds makes.
+static bd_weight_end end_of(const bd_cost_model *model, int64_t rows, bool split, double product,
+                            bool read_once) {
   bd_value weight = {.type = bd_type_make(BD_F32, 2, (int64_t[]){rows, 1024}),
                      .sharding = bd_sharding_replicated()};
   bd_value gradient = weight;
   for (int axis = 0; axis < model->mesh.axes; axis++)
     gradient.sharding.at[axis] = BD_PARTIAL_SUM;
-  unsigned axes = (1u << model->mesh.axes) - 1;
-  bd_weight_end end =
-      bd_step_end_of_weight(model, "adamw", BD_MASTERS_F32, &weight, &gradient, axes, 0);
+  unsigned axes = split ? (1u << model->mesh.axes) - 1 : 0;
+  return bd_step_end_of_weight(model, "adamw", BD_MASTERS_F32, &weight, &gradient, axes, product,
+                               read_once);
+}
+
+static double weight_seconds(const bd_cost_model *model, int64_t rows) {
+  bd_weight_end end = end_of(model, rows, true, 0, false);
   return end.each + end.once;
 }
 
@@ -143,6 +149,27 @@ static void test_sums_behind_backward(void **unused) {
   assert_true(bd_step_behind(&model, 8, 100) == 8);
   model.cluster = &cpu;
   assert_true(bd_step_behind(&model, 8, 100) == 8);
+}
+
+// A gather of what was updated in parts is hidden behind one product, where one call reads it.
+static void test_gathers_behind_forward(void **unused) {
+  (void)unused;
+  bd_cluster gpu = load("h100:2x8"), cpu = load("cpu:2x8");
+  bd_cost_model model = {&gpu, {1, {16}}, 1};
+  assert_true(bd_step_behind_forward(&model, 8, 100) == 1);
+  assert_true(bd_step_behind_forward(&model, 8, 1) == 7);
+  assert_true(bd_step_behind_forward(&model, 8, 0) == 8);
+  int64_t rows = BD_STEP_BUCKET_BYTES / 4096;
+  double gather = bd_cost_exchange_over(&model, 1, BD_STEP_BUCKET_BYTES);
+  bd_weight_end several = end_of(&model, rows, true, 1, false),
+                once = end_of(&model, rows, true, 1, true);
+  assert_true(once.each == several.each);
+  assert_true(fabs(several.once - once.once - gather * 7 / 8) < 1e-9 * gather);
+  assert_true(fabs(several.apply - once.apply - gather * 7 / 8) < 1e-9 * gather);
+  assert_true(end_of(&model, rows, true, 0, true).once == several.once);
+  assert_true(end_of(&model, rows, false, 1, true).once == end_of(&model, rows, false, 0, false).once);
+  model.cluster = &cpu;
+  assert_true(end_of(&model, rows, true, 1, true).once == end_of(&model, rows, true, 0, false).once);
 }
 
 // A ring within a node is no slower than one of as many ranks over nodes; many ranks of a node
@@ -493,6 +520,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_several_axes, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_buckets, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_sums_behind_backward, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_gathers_behind_forward, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_where_rings_lie, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_measured_all_reduce, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_measured_products, open, drop_ctx),
