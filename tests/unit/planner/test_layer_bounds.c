@@ -163,9 +163,9 @@ static void hold_products(bd_ctx *ctx, const bd_layer_request *request, const bd
                                      &forward, &backward),
                    BD_OK);
   for (int r = 0; backward && r < backward->result_count; r++) {
-    int param = backward->gradient_of[r], producer = backward->values[backward->results[r]].producer;
-    if (!forward->is_weight[param] || producer < 0 || backward->ops[producer].group < 0) continue;
-    int group = backward->ops[producer].group;
+    int param = backward->gradient_of[r], product = bd_step_product(backward, backward->results[r]);
+    if (!forward->is_weight[param] || product < 0) continue;
+    int group = backward->ops[product].group;
     int8_t split[BD_MAX_AXES] = {-1, -1, -1, -1};
     double seconds;
     for (int axis = 0; axis < cost->mesh.axes; axis++)
@@ -173,7 +173,7 @@ static void hold_products(bd_ctx *ctx, const bd_layer_request *request, const bd
     assert_int_equal(bd_step_product_of(ctx, cost, backward, backward->results[r], &seconds), BD_OK);
     double bound = bd_layer_weight_product(space, forward->params[param], split);
     assert_true(bound >= seconds * (1 - 1e-9));
-    products_in_8_bits += bd_op_find_attr(&backward->ops[producer], "fp8") != NULL;
+    products_in_8_bits += bd_op_find_attr(&backward->ops[product], "fp8") != NULL;
   }
 }
 
