@@ -238,10 +238,10 @@ void bd_rt_all_to_all(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t fir
                       int64_t second, int64_t inner, int swapped, const void *in, void *out);
 
 // To and from the rank at the same mesh coordinates of another stage. A send copies: the buffer may
-// be written again at once. It waits only for the send before it of the same stage and tag, so 1F1B
-// cannot deadlock. The copies (one message per stage and tag) lie outside the arena on the CPU, in
-// the send segment of bd_rt_stage on CUDA. Messages leave by bd_rt_post at the latest, all
-// together: what a pass sends is sent at its end.
+// be written again at once. It waits only for the oldest copy of the same stage and tag, of which
+// there are as many as the stages that the message goes on or back, so 1F1B cannot deadlock. The
+// copies lie outside the arena on the CPU, in the send segment of bd_rt_stage on CUDA. Messages
+// leave by bd_rt_post at the latest, all together: what a pass sends is sent at its end.
 void bd_rt_send(bd_rt *rt, int stage, int tag, const void *data, int64_t bytes);
 void bd_rt_post(bd_rt *rt);
 void bd_rt_recv(bd_rt *rt, int stage, int tag, void *data, int64_t bytes);
