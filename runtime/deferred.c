@@ -1,15 +1,13 @@
 #include "runtime/deferred.h"
 
 #include "runtime/backend.h"
+#include "runtime/bucket.h"
 #include "runtime/master.h"
 #include "runtime/update.h"
 
 #include <stdlib.h>
 
-enum {
-  LEAST_BUCKETS = 8, // of a stage's weights, so that the first one is soon there
-  NO_BUCKET = -1,
-};
+enum { NO_BUCKET = -1 };
 
 // A weight of the stage; one that no forward pass has asked for is in no bucket.
 typedef struct entry {
@@ -38,11 +36,6 @@ struct bd_rt_deferred {
   bool in_round;
 };
 
-static int compare_offsets(const void *a, const void *b) {
-  const int64_t x = ((const entry *)a)->offset, y = ((const entry *)b)->offset;
-  return (x > y) - (x < y);
-}
-
 static int64_t bytes_of(const bd_rt *rt, const bd_rt_weight *weight) {
   return bd_rt_share_of(rt, weight).elements * bd_rt_element_bytes(weight->layout.dtype);
 }
@@ -61,8 +54,8 @@ void bd_rt_deferred_open(bd_rt *rt) {
     d->entries[i] = (entry){w->weight_offset, w, NO_BUCKET};
     bytes += bytes_of(rt, w);
   }
-  qsort(d->entries, count, sizeof *d->entries, compare_offsets);
-  d->most_bytes = bd_rt_least(bytes / LEAST_BUCKETS, BD_RT_BUCKET_BYTES);
+  qsort(d->entries, count, sizeof *d->entries, bd_rt_compare_offsets);
+  d->most_bytes = bd_rt_full_bucket(bytes);
 }
 
 void bd_rt_deferred_close(bd_rt *rt) {
@@ -76,7 +69,7 @@ void bd_rt_deferred_close(bd_rt *rt) {
 
 static entry *find(const bd_rt_deferred *d, int64_t offset) {
   const entry wanted = {.offset = offset};
-  return bsearch(&wanted, d->entries, (size_t)d->entry_count, sizeof wanted, compare_offsets);
+  return bsearch(&wanted, d->entries, (size_t)d->entry_count, sizeof wanted, bd_rt_compare_offsets);
 }
 
 // The first forward pass of all reads the weight next.

@@ -1,16 +1,14 @@
 #include "runtime/overlap.h"
 
 #include "runtime/backend.h"
+#include "runtime/bucket.h"
 #include "runtime/deferred.h"
 #include "runtime/master.h"
 #include "runtime/update.h"
 
 #include <stdlib.h>
 
-enum {
-  LEAST_BUCKETS = 8, // of a stage's gradients, so that the last one is not all of them
-  GATHER = -1,       // in the place of a use
-};
+enum { GATHER = -1 }; // in the place of a use
 
 // A sum or a gather, between the ranks of the group with this mask.
 typedef struct job {
@@ -36,11 +34,6 @@ static int64_t gradient_bytes(const bd_rt *rt, const bd_rt_weight *weight) {
   return bd_rt_gradient_local(rt, weight).elements * bd_rt_element_bytes(weight->gradient_dtype);
 }
 
-static int compare_offsets(const void *a, const void *b) {
-  const int64_t x = ((const accumulator *)a)->offset, y = ((const accumulator *)b)->offset;
-  return (x > y) - (x < y);
-}
-
 void bd_rt_overlap_open(bd_rt *rt) {
   const bd_rt_stage *const stage = rt->stage;
   bd_rt_overlap *const o = rt->overlap = bd_rt_allocate(1, sizeof *o);
@@ -58,8 +51,9 @@ void bd_rt_overlap_open(bd_rt *rt) {
       bytes += gradient_bytes(rt, w);
     }
   }
-  qsort(o->accumulators, (size_t)o->accumulator_count, sizeof *o->accumulators, compare_offsets);
-  o->most_bytes = bd_rt_least(bytes / LEAST_BUCKETS, BD_RT_BUCKET_BYTES);
+  qsort(o->accumulators, (size_t)o->accumulator_count, sizeof *o->accumulators,
+        bd_rt_compare_offsets);
+  o->most_bytes = bd_rt_full_bucket(bytes);
   bd_rt_deferred_open(rt);
 }
 
@@ -83,7 +77,7 @@ void bd_rt_overlap_new_step(bd_rt *rt) {
 static accumulator *find(const bd_rt *rt, int64_t offset) {
   const accumulator wanted = {.offset = offset};
   return bsearch(&wanted, rt->overlap->accumulators, (size_t)rt->overlap->accumulator_count,
-                 sizeof wanted, compare_offsets);
+                 sizeof wanted, bd_rt_compare_offsets);
 }
 
 bool bd_rt_overlap_summed(const bd_rt *rt, const bd_rt_weight *weight, int use) {

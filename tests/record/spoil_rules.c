@@ -161,12 +161,16 @@ static bool sums(const record_event *e) {
 static record_verdict sum_missing(record_spoil *s, record_event *e) {
   return drop(s, sums(e));
 }
-static record_verdict sum_twice(record_spoil *s, record_event *e) {
-  if (!s->done && sums(e)) {
+// The first that matches comes twice.
+static record_verdict repeat(record_spoil *s, record_event *e, bool matches) {
+  if (!s->done && matches) {
     s->done = true;
     record_spoil_pass(s, e);
   }
   return PASSES;
+}
+static record_verdict sum_twice(record_spoil *s, record_event *e) {
+  return repeat(s, e, sums(e));
 }
 
 // What goes on beside is not waited for; it begins before its last term is there.
@@ -236,11 +240,7 @@ static record_verdict deferred_missing(record_spoil *s, record_event *e) {
   return DROPPED;
 }
 static record_verdict deferred_twice(record_spoil *s, record_event *e) {
-  if (!s->done && is_deferred_gather(e)) {
-    s->done = true;
-    record_spoil_pass(s, e);
-  }
-  return PASSES;
+  return repeat(s, e, is_deferred_gather(e));
 }
 static record_verdict deferred_again(record_spoil *s, record_event *e) {
   if (s->done) return PASSES;
