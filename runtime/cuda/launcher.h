@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BD_LAUNCHER_HOST_BYTES = 256 };
+enum { BD_LAUNCHER_HOST_BYTES = 256, BD_LAUNCHER_MOST_LINES = 64 };
 
 typedef struct bd_launcher {
   const char *name;
@@ -18,6 +18,7 @@ typedef struct bd_launcher {
   int no_dnn;        // cuDNN is not used
   int no_epilogues;  // products do nothing besides
   int no_beside;     // collectives of a layer run in the rank's own stream
+  int most_lines;    // of this rank, where messages go over stages; at most BD_LAUNCHER_MOST_LINES
 } bd_launcher;
 
 // Reads the environment; without a launcher this is the only rank. 0, or a BD_RT_EXIT status with

@@ -17,10 +17,11 @@ static int lines_of(const bd_rt *rt, const bd_cuda_pipe *pipe, int stage) {
   return pipe->in_passes ? abs(stage - rt->stage_index) : pipe->used;
 }
 
-// The most that a rank of the job would have.
+// The most that a rank of the job would have; more than any may where one would have too many.
 static int most_wanted(bd_rt *rt, int wanted) {
   bd_meeting *const meeting = rt->device->meeting;
-  const int32_t own = wanted;
+  const int32_t own =
+      wanted > rt->device->launcher.most_lines ? BD_LAUNCHER_MOST_LINES + 1 : wanted;
   int32_t *const all = bd_rt_allocate(rt->rank == 0 ? (size_t)rt->ranks : 1, sizeof *all), most = 0;
   if (bd_meeting_gather(meeting, &own, sizeof own, all)) bd_cuda_leave_early(rt);
   for (int r = 0; rt->rank == 0 && r < rt->ranks; r++)
@@ -43,7 +44,7 @@ void bd_cuda_agree_lines(bd_rt *rt) {
     used += device->to[s].used + device->from[s].used;
   }
   const int most = most_wanted(rt, own);
-  const int several = device->keeps_order && most <= BD_CUDA_MOST_LINES;
+  const int several = device->keeps_order && most <= BD_LAUNCHER_MOST_LINES;
   device->most_lines = several ? most : 2 * rt->program->stages;
   if (!several && own > used) device->keeps_order = 0;
   for (int s = 0; s < rt->program->stages; s++) {

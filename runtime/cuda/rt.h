@@ -117,7 +117,6 @@ enum {
   BD_CUDA_WORKSPACE_BYTES = 4 << 20,
   BD_CUDA_LEAST_LIBRARY_BYTES = 16 << 20,
   BD_CUDA_MOST_OUTGOING = 1024,
-  BD_CUDA_MOST_LINES = 64, // of a rank, where messages go over stages
   BD_CUDA_MOST_RANGES = 8, // in each other
 };
 

@@ -90,6 +90,12 @@ unet3d-tiny) data=samples; write_samples samples 1,4,4,4 4,4,4 ;;
 */bert) data=$model/samples.safetensors ;;
 *) write_text text.txt ;;
 esac
+# Stages with messages that go over one: left alone, the planner may find others.
+case $model in
+unet3d-tiny) over='"first": 4, "stage": 2' ;;
+*) over='"first": 3, "stage": 1' ;;
+esac
+echo "{\"braid_plan\": 1, \"stages\": 4, \"layers\": [{$over}]}" >skips.partial
 steps=8
 target=cpu
 plan_model cpu "$model" 1 1 1 8 1f1b - none -
@@ -99,8 +105,12 @@ train cpu 1 $steps
 target=cuda
 seed=0
 while read -r name ranks stages mesh micro schedule zero recompute cut; do
+  case $name in skips*) partial=skips.partial ;; *) partial= ;; esac
   plan_model "$name" "$model" "$ranks" "$stages" "$mesh" "$micro" "$schedule" "$zero" "$recompute" "$cut"
   build_fake "$name"
+  case $name in
+  skips*) grep -q 'bd_rt_send(rt, [23]' "$name"/stage[01].c || fail "$name sends nothing over a stage" ;;
+  esac
   train_fake "$name" "$ranks" $steps $((seed++))
   check_device "$name"
   check_losses cpu "$name"
@@ -139,6 +149,15 @@ if [ "$model" = unet3d-tiny ]; then
     sed -n 's/.*"name": "beside",.* "pid": \([0-9]*\),.*/\1/p' "$plan/profile.json" | sort -u >beside
     [ "$(wc -l <beside)" = 4 ] || fail "$plan does not sum gradients beside backward in all stages"
   done
+fi
+
+# Where a rank would have too many lines all have one for each direction, and nothing beside.
+if [ "$model" = unet3d-tiny ]; then
+  cp -r skips skips-few
+  (export BRAID_LINES=2; train_fake skips-few "$(ranks_of skips)" $steps $((seed++)) --profile skips-few/profile.json)
+  check_bits skips skips-few
+  sed -n 's/.*"name": "beside",.* "pid": \([0-9]*\),.*/\1/p' skips-few/profile.json | sort -u >beside
+  [ "$(tr '\n' ' ' <beside)" = "1 3 " ] || fail "skips-few runs work beside what stages 0 and 2 send over a stage"
 fi
 
 # With a driver under which NCCL would run all communicators one after another, stages still exchange messages, and

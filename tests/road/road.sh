@@ -40,7 +40,7 @@ write_mixtral() {
 # [FILE]: the lines of a list of plans, without its comments.
 read_plans() { grep -vE '^ *(#|$)' "$@"; }
 
-# NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT -> NAME.json, in $precision with $masters and $gradients, for $optimizer
+# NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT -> NAME.json, in $precision with $masters and $gradients, for $optimizer, of what the file $partial leaves open
 # Beside a cut, ZERO is an axis that splits the optimizer's states, or `2:AXIS` or `3:AXIS` (see spread.awk);
 # without one, a pin.
 plan_model() {
@@ -57,7 +57,8 @@ plan_model() {
   [ "$9" = - ] || pins+=(--recompute "$9")
   [ "$cut" != - ] || [ "$zero" = - ] || pins+=(--zero "$zero")
   "$braid" compile "$2" --devices "$3" --target "${target:-cpu}" --precision "${precision:-fp32}" \
-    ${masters:+--masters "$masters"} ${gradients:+--gradients "$gradients"} --optimizer "${optimizer:-adamw}" --global-batch "${batch:-8}" "${pins[@]}" --emit plan -o "$name.json"
+    ${masters:+--masters "$masters"} ${gradients:+--gradients "$gradients"} --optimizer "${optimizer:-adamw}" --global-batch "${batch:-8}" \
+    ${partial:+--partial "$partial"} "${pins[@]}" --emit plan -o "$name.json"
   echo "$2" >"$name.model"
   echo "$3" >"$name.ranks"
   [ "$cut" = - ] && return
