@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { WARM_UPDATES = 2 };
+enum { WARM_UPDATES = 3 };
 
 // Valid targets of the step: all tokens have one; arrays may mark some as absent.
 static float target_share(bd_rt *rt) {

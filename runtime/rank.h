@@ -51,8 +51,8 @@ static inline int64_t bd_rt_element_bytes(int dtype) {
 }
 
 // When --report looks at the device's memory: before the first step; when libraries have loaded
-// what they load at first use and work that comes again has its graphs, which takes two updates,
-// where a step follows; after the last step.
+// what they load at first use and work that comes again has its graphs, where a step follows; after
+// the last step. That takes three updates, as the first step waits for nothing that another left.
 enum { BD_RT_MEMORY_READY, BD_RT_MEMORY_WARM, BD_RT_MEMORY_END, BD_RT_MEMORY_MOMENTS };
 
 enum {

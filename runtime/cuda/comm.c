@@ -183,7 +183,7 @@ static void open_lane(bd_rt *rt, int number, const ncclUniqueId *of_mask) {
     const bd_rt_group *const group = &rt->group[mask];
     const int window = bd_cuda_has_window(rt, mask);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    if (window && number == BD_CUDA_ASIDE) bd_cuda_prefer_copy_engines(rt, &config);
+    if (window && number == BD_CUDA_ASIDE) bd_cuda_prefer_copy_engines(rt, group->size, &config);
     lane->comm[mask] = bd_cuda_open_comm(rt, of_mask[mask], group->size, group->rank, config);
     lane->grant[mask] = bd_cuda_grant_arena(rt, lane->comm[mask], window);
   }
@@ -195,8 +195,9 @@ static void open_lane(bd_rt *rt, int number, const ncclUniqueId *of_mask) {
 void bd_cuda_connect(bd_rt *rt) {
   bd_rt_device *const device = rt->device;
   const int stages = rt->program->stages, own = rt->stage_index;
-  ids *const mine = exchange_ids(rt);
+  // Before NCCL has threads, which read the environment.
   if (device->keeps_order) setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
+  ids *const mine = exchange_ids(rt);
   for (int l = 0; l < BD_CUDA_STREAMS; l++)
     open_lane(rt, l, mine->of_mask[l]);
   const ncclUniqueId *line = lines_of(rt, mine);
@@ -231,6 +232,7 @@ void bd_cuda_disconnect(bd_rt *rt) {
       if (from == own) bd_cuda_close_lines(rt, &device->to[to]);
       if (to == own) bd_cuda_close_lines(rt, &device->from[from]);
     }
+  if (device->receives) BD_CUDA(cudaStreamDestroy(device->receives));
   for (int i = 0; i < device->outgoing_count; i++) {
     for (int k = 0; k < device->outgoing[i].copies; k++)
       BD_CUDA(cudaEventDestroy(device->outgoing[i].sent[k]));

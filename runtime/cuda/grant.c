@@ -12,7 +12,14 @@
 #pragma weak ncclCommWindowDeregister
 #endif
 
-enum { WINDOW_NCCL = 22703, COPY_ENGINE_NCCL = 22803 };
+enum {
+  WINDOW_NCCL = 22703,
+  COPY_ENGINE_NCCL = 22803,
+  // From the first to before the second, two ranks on a switch that multicasts may wait for ever at
+  // their first gather by copy engines (NCCL's issue 2241).
+  PAIRS_WAIT_NCCL = 22900,
+  PAIRS_GO_NCCL = 23102,
+};
 
 int bd_cuda_has_window(const bd_rt *rt, int mask) {
 #ifdef WINDOWS
@@ -23,11 +30,13 @@ int bd_cuda_has_window(const bd_rt *rt, int mask) {
 #endif
 }
 
-void bd_cuda_prefer_copy_engines(const bd_rt *rt, ncclConfig_t *config) {
+void bd_cuda_prefer_copy_engines(const bd_rt *rt, int ranks, ncclConfig_t *config) {
 #ifdef NCCL_CTA_POLICY_ZERO
-  if (rt->device->nccl_version >= COPY_ENGINE_NCCL) config->CTAPolicy = NCCL_CTA_POLICY_ZERO;
+  const int version = rt->device->nccl_version;
+  const int may_wait = ranks == 2 && version >= PAIRS_WAIT_NCCL && version < PAIRS_GO_NCCL;
+  if (version >= COPY_ENGINE_NCCL && !may_wait) config->CTAPolicy = NCCL_CTA_POLICY_ZERO;
 #else
-  (void)rt, (void)config;
+  (void)rt, (void)ranks, (void)config;
 #endif
 }
 

@@ -1,5 +1,7 @@
-// Lines between stages: a communicator and a stream each, several for a direction that goes over
-// stages.
+// Lines between stages: a communicator each, several for a direction that goes over stages, and
+// for what is sent a stream. What is received has one for all lines, since the rank's own stream
+// waits for each before it asks for the next: a device has few queues for streams, and one that
+// lies behind another in a queue may wait for it.
 //
 // What is asked later begins, on the device, when what was asked before has begun. So nothing may
 // be asked that has to wait for another stage before it begins: a message that waited in its line
@@ -64,6 +66,17 @@ static void greet(bd_rt *rt, const bd_cuda_line *line, int sends) {
   bd_cuda_settle(rt, line->stream);
 }
 
+static cudaStream_t open_stream(void) {
+  cudaStream_t stream;
+  bd_cuda_open_stream(&stream, 1);
+  return stream;
+}
+
+static cudaStream_t receiving_stream(bd_rt_device *device) {
+  if (!device->receives) device->receives = open_stream();
+  return device->receives;
+}
+
 void bd_cuda_open_lines(bd_rt *rt, bd_cuda_pipe *pipe, int sends) {
   for (int k = 0; k < pipe->line_count; k++) {
     bd_cuda_line *const line = &pipe->lines[k];
@@ -71,7 +84,7 @@ void bd_cuda_open_lines(bd_rt *rt, bd_cuda_pipe *pipe, int sends) {
     config.maxCTAs = pipe->line_count < PIPE_BLOCKS ? PIPE_BLOCKS / pipe->line_count : 1;
     line->comm = bd_cuda_open_comm(rt, line->id, 2, sends ? 0 : 1, config);
     line->grant = bd_cuda_grant_arena(rt, line->comm, 0);
-    bd_cuda_open_stream(&line->stream, 1);
+    line->stream = sends ? open_stream() : receiving_stream(rt->device);
     BD_CUDA(cudaEventCreateWithFlags(&line->ready, cudaEventDisableTiming));
     BD_CUDA(cudaEventCreateWithFlags(&line->done, cudaEventDisableTiming));
     greet(rt, line, sends);
@@ -82,7 +95,7 @@ void bd_cuda_close_lines(bd_rt *rt, bd_cuda_pipe *pipe) {
   for (int k = 0; k < pipe->line_count; k++) {
     bd_cuda_line *const line = &pipe->lines[k];
     bd_cuda_close_comm(rt, &line->comm, line->grant);
-    BD_CUDA(cudaStreamDestroy(line->stream));
+    if (line->stream != rt->device->receives) BD_CUDA(cudaStreamDestroy(line->stream));
     BD_CUDA(cudaEventDestroy(line->ready));
     BD_CUDA(cudaEventDestroy(line->done));
   }

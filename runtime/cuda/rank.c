@@ -12,6 +12,9 @@
 int bd_rt_start(bd_rt *rt, int argc, char **argv) {
   (void)argc, (void)argv;
   char message[1024] = "";
+  // Of streams that share a queue of the device one may wait for another's messages, and what is in
+  // the environment may be meant for other programs; the driver reads it when it starts.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
   rt->device = calloc(1, sizeof *rt->device);
   if (!rt->device) {
     bd_rt_say("out of memory");

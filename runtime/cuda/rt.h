@@ -78,7 +78,7 @@ typedef struct bd_cuda_line {
   ncclUniqueId id;
   ncclComm_t comm; // sender is rank 0, receiver rank 1
   bd_cuda_grant grant;
-  cudaStream_t stream;
+  cudaStream_t stream; // of what is received the device's `receives`
   cudaEvent_t ready, done;
 } bd_cuda_line;
 
@@ -163,6 +163,7 @@ struct bd_rt_device {
   bd_cuda_attentions *attentions; // NULL: none
   bd_cuda_convolved *convolved;   // the first shape of convolutions, or NULL
   bd_cuda_pipe *to, *from;        // by stage
+  cudaStream_t receives;          // of all lines from other stages; NULL: there are none
   int most_lines;                 // that any rank has, at least
   int outgoing_count;
   bd_cuda_outgoing outgoing[BD_CUDA_MOST_OUTGOING];
@@ -243,7 +244,7 @@ void bd_cuda_revoke_arena(bd_rt *rt, ncclComm_t comm, bd_cuda_grant grant);
 // one machine, and NCCL knows windows. The same on all ranks of the group.
 int bd_cuda_has_window(const bd_rt *rt, int mask);
 // Has copy engines gather what lies in windows, where NCCL can, so that no multiprocessor does.
-void bd_cuda_prefer_copy_engines(const bd_rt *rt, ncclConfig_t *config);
+void bd_cuda_prefer_copy_engines(const bd_rt *rt, int ranks, ncclConfig_t *config);
 // cuDNN for one of these uses, looked for when first asked for. NULL: it cannot be used. Only while
 // rehearsing.
 enum { BD_CUDA_DNN_ATTENTION = 1, BD_CUDA_DNN_CONVOLUTIONS = 2 };

@@ -93,7 +93,7 @@ holds() {
 folder good 5.500055 8192 0
 folder wrong 5.50055 8192 0
 folder nan nan 8192 0
-folder arena 5.5 8448 0
+folder arena 5.5 16640 0
 folder dead 5.5 8192 11
 folder 'odd "name' 5.5 8192 0
 sed -i '2i [ "$RANK" != 0 ] || printf "%s\\n" "braid: the loss is not finite" "braid: attention by cuDNN 9.19.0" "MFU: 1" "step 1/2" >\&2' dead/program
@@ -122,13 +122,13 @@ holds gpu-check.json 2 'folders = 2' 'failed = 0' 'nvml.checked = 0' 'nvml.not_a
 run 1 --json rows.json good wrong nan arena dead broken
 says 'losses differ by more than 2e-5'
 says 'the loss of step 1 is '
-says 'rank 2 allocates 8448 bytes, planned are 8192, in units of 16384$'
+says 'rank 2 allocates 16640 bytes, planned are 8192, in units of 16384$'
 says 'ended with status 11: braid: the loss is not finite$'
 says 'does not build'
 says '5 of 6 folders failed'
 folder silent 5.5 8192 0
 sed -i 's/^\[ \$RANK = 0 .*/exit 0/' silent/program
-holds rows.json 6 'failed = 5' 'results[1].pass = false' 'results[2].arena_bytes = null' 'results[3].arena_bytes = 8448' 'results[5].steps = null'
+holds rows.json 6 'failed = 5' 'results[1].pass = false' 'results[2].arena_bytes = null' 'results[3].arena_bytes = 16640' 'results[5].steps = null'
 run 1 silent
 says 'no losses were written'
 folder rankless 5.5 8192 0
@@ -202,8 +202,12 @@ says '^part .*not at hand'
 says 'not checked: the memory that is used, as NVML gives no figure: folders: 1'
 holds gpu-check.json 1 'nvml.not_at_hand = 1' 'results[0].device_used_bytes[2] = 12288' 'results[0].device_used_bytes[3] = null'
 
-# What the driver says of an arena: the plan's bytes, or those rounded up to its unit, and nothing else.
-for bytes in 8191 8193 16383 32768; do
+# What the driver says of an arena: the plan's bytes, or more up to the next multiple of its unit, and nothing else.
+for bytes in 8193 16383; do
+  folder arena-$bytes 5.5 $bytes 0
+  run 0 arena-$bytes
+done
+for bytes in 8191 16385 32768; do
   folder arena-$bytes 5.5 $bytes 0
   run 1 arena-$bytes
   says "rank 2 allocates $bytes bytes, planned are 8192, in units of 16384$"
@@ -216,7 +220,7 @@ sed -i '/"rank": 1/s/"allocated_bytes": 4096, //' untold/program
 run 1 untold
 says 'the driver does not say what the arena of rank 1 has'
 
-# Two ranks share a GPU here: its use may grow by 4 MiB after the second update, and shrink.
+# Two ranks share a GPU here: its use may grow by 4 MiB after the third update, and shrink.
 # NAME WARM END: what the second GPU has free.
 grows() {
   folder "$1" 5.5 8192 0
@@ -228,14 +232,14 @@ holds gpu-check.json 1 'growth.checked = 1' 'growth.not_at_hand = 0' 'growth.lim
   'results[0].device_grown_bytes[0] = 0' 'results[0].device_grown_bytes[1] = 4194304'
 grows fat 9000000 4805695
 run 1 fat
-says 'of the GPU of rank 1 4194305 bytes more are used after the last step than after two updates (ranks: 2)'
+says 'of the GPU of rank 1 4194305 bytes more are used after the last step than after three updates (ranks: 2)'
 holds gpu-check.json 1 'growth.checked = 1' 'results[0].device_grown_bytes[3] = 4194305' 'results[0].pass = false'
 grows shrinking 4000000 9000000
 run 0 shrinking
 grows brief null 9000000
 run 0 brief
 says 'growth looked for: 0;'
-says 'not checked: the memory that comes to be used, as no step follows the second update: folders: 1'
+says 'not checked: the memory that comes to be used, as no step follows the third update: folders: 1'
 holds gpu-check.json 1 'growth.not_at_hand = 1' 'results[0].device_grown_bytes[1] = null' 'results[0].device_grown_bytes[2] = 0'
 
 # Programs are built for the GPUs that are there, all of them before the first runs, and share the runtime's objects.

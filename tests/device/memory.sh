@@ -44,8 +44,9 @@ check 0 'growth looked for: 1;' alone
 check 0 'growth looked for: 1;' two
 grep -q "^two .* $rounded " log || fail "NCCL's memory is not that of the driver"
 
-# Whatever a program asks for and says: what counts is what it got.
-for error in 256 -256; do
+# Whatever a program asks for and says: what counts is what it got, in units of the driver's.
+check 0 'all 1 folders agree' alone BD_FAKE_ARENA_ERROR=256
+for error in -256 2097152; do
   check 1 "rank 0 allocates $((bytes + error)) bytes, planned are $bytes, in units of 2097152" alone BD_FAKE_ARENA_ERROR=$error
 done
 check 1 "rank 0 allocates $((rounded + 2097152)) bytes, planned are $bytes" two BD_FAKE_ARENA_ERROR=2097152
@@ -56,15 +57,15 @@ check 1 "rank 0 allocates $bytes bytes, planned are $((bytes - 4096))" larger
 folder smaller 1 $((bytes + 4096)) 5
 check 1 "rank 0 allocates $bytes bytes, planned are $((bytes + 4096))" smaller
 
-# Memory that is taken for good by the second step is what libraries take; later it is not. One copy a step: its sample.
-check 0 'all 1 folders agree' alone BD_FAKE_LOSES=67108864 BD_FAKE_LOSES_AT=2
+# Memory that is taken for good by the third step is what libraries take; later it is not. One copy a step: its sample.
+check 0 'all 1 folders agree' alone BD_FAKE_LOSES=67108864 BD_FAKE_LOSES_AT=3
 for folder in alone two; do
-  for step in 3 5; do
-    check 1 'of the GPU of rank 0 67108864 bytes more are used after the last step than after two updates (ranks: 1)' $folder \
+  for step in 4 5; do
+    check 1 'of the GPU of rank 0 67108864 bytes more are used after the last step than after three updates (ranks: 1)' $folder \
       BD_FAKE_LOSES=67108864 BD_FAKE_LOSES_AT=$step
   done
 done
-check 0 'all 1 folders agree' alone BD_FAKE_LOSES=2097152 BD_FAKE_LOSES_AT=3
-folder brief 1 $bytes 2
-check 0 'as no step follows the second update: folders: 1' brief BD_FAKE_LOSES=67108864 BD_FAKE_LOSES_AT=2
+check 0 'all 1 folders agree' alone BD_FAKE_LOSES=2097152 BD_FAKE_LOSES_AT=4
+folder brief 1 $bytes 3
+check 0 'as no step follows the third update: folders: 1' brief BD_FAKE_LOSES=67108864 BD_FAKE_LOSES_AT=3
 echo "all as it should be"
