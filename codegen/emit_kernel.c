@@ -59,20 +59,6 @@ bd_status bd_emit_sum_kernel(bd_emitter *emitter, int op) {
   return BD_OK;
 }
 
-// The mesh axes that split a loop, read off the operands and results that it indexes.
-static uint32_t loop_axes(const bd_emitter *e, const bd_function *f, const bd_op *op,
-                          const bd_index_map *map, int loop) {
-  uint32_t axes = 0;
-  for (int i = 0; i < op->in_count; ++i)
-    for (int d = 0; d < f->values[op->in[i]].type.rank; ++d)
-      if (map->in[i][d] == loop) axes |= bd_emit_axes(e->module, &f->values[op->in[i]].sharding, d);
-  for (int i = 0; i < op->out_count; ++i)
-    for (int d = 0; d < f->values[op->out[i]].type.rank; ++d)
-      if (map->out[i][d] == loop)
-        axes |= bd_emit_axes(e->module, &f->values[op->out[i]].sharding, d);
-  return axes;
-}
-
 // The start of a call, up to its ranges. Kernels of one step are launched one after another.
 static void begin_call(const bd_emitter *e, bd_text *text, const bd_emit_call *call,
                        int range_count) {
@@ -99,7 +85,7 @@ bd_status bd_emit_kernel_call(bd_emitter *emitter, bd_text *text, const bd_funct
   BD_TRY(bd_op_infer(emitter->ctx, function, op, &map, types));
   begin_call(emitter, text, call, 2 * (map.loops ? map.loops : 1));
   for (int loop = 0; loop < map.loops; ++loop) {
-    uint32_t axes = loop_axes(emitter, function, op, &map, loop);
+    uint32_t axes = bd_loop_axes(&map, emitter->module, function, op, loop);
     int64_t extent = map.loop[loop].extent;
     bd_text_addf(text, "%s%s, %s", loop ? ", " : "", bd_emit_start(emitter, extent, axes),
                  bd_emit_count(emitter, extent, axes));

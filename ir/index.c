@@ -21,11 +21,23 @@ bool bd_split_allowed(const bd_index_map *map, const bd_mesh *mesh, int64_t batc
   return divides(&map->loop[loop], batch, mesh->size[axis], false);
 }
 
+bool bd_split_nested(const bd_index_map *map, const bd_mesh *mesh, int64_t batch,
+                     const int8_t split[BD_MAX_AXES], int axis) {
+  int outer = split[axis] < 0 ? -1 : map->loop[split[axis]].within;
+  if (outer < 0) return true;
+  int64_t parts = 1;
+  for (int before = 0; before < axis; ++before)
+    if (split[before] == outer) parts *= mesh->size[before];
+  return parts == bd_extent(map->loop[outer].extent, batch);
+}
+
 bool bd_split_valid(const bd_index_map *map, const bd_mesh *mesh, int64_t batch,
                     const int8_t split[BD_MAX_AXES]) {
   for (int axis = 0; axis < BD_MAX_AXES; ++axis) {
     if (split[axis] < 0) continue;
-    if (!bd_split_allowed(map, mesh, batch, axis, split[axis])) return false;
+    if (!bd_split_allowed(map, mesh, batch, axis, split[axis]) ||
+        !bd_split_nested(map, mesh, batch, split, axis))
+      return false;
     int64_t parts = 1;
     int users = 0;
     for (int other = 0; other < mesh->axes; ++other) {
@@ -38,8 +50,10 @@ bool bd_split_valid(const bd_index_map *map, const bd_mesh *mesh, int64_t batch,
   return true;
 }
 
-// The dimension that `loop` indexes, or `absent`.
-static int8_t find_dim(const int8_t dims[BD_MAX_RANK], int loop, int8_t absent) {
+// The dimension that a loop indexes, alone or within another (`inner`), or `absent`.
+static int8_t find_dim(const bd_index_map *map, const int8_t dims[BD_MAX_RANK], int loop,
+                       bool inner, int8_t absent) {
+  if (inner) loop = map->loop[loop].within;
   for (int8_t d = 0; d < BD_MAX_RANK; ++d)
     if (dims[d] == loop) return d;
   return absent;
@@ -50,7 +64,8 @@ bd_sharding bd_split_operand(const bd_index_map *map, const bd_mesh *mesh,
   bd_sharding sharding = bd_sharding_replicated();
   for (int axis = 0; axis < mesh->axes; ++axis)
     if (split[axis] >= 0)
-      sharding.at[axis] = find_dim(map->in[operand], split[axis], BD_REPLICATED);
+      sharding.at[axis] = find_dim(map, map->in[operand], split[axis],
+                                   map->loop[split[axis]].inner_in >> operand & 1u, BD_REPLICATED);
   return sharding;
 }
 
@@ -64,8 +79,9 @@ bd_sharding bd_split_result(const bd_index_map *map, const bd_mesh *mesh,
   bd_sharding sharding = bd_sharding_replicated();
   for (int axis = 0; axis < mesh->axes; ++axis)
     if (split[axis] >= 0)
-      sharding.at[axis] =
-          find_dim(map->out[result], split[axis], partial_of(&map->loop[split[axis]]));
+      sharding.at[axis] = find_dim(map, map->out[result], split[axis],
+                                   map->loop[split[axis]].inner_out >> result & 1u,
+                                   partial_of(&map->loop[split[axis]]));
   return sharding;
 }
 

@@ -21,6 +21,11 @@ typedef struct bd_loop {
   bool gather; // indexed by data: kernels compare the index with the rows a part holds
   bool exact;  // parts must be equal: a dimension holds a multiple of the extent (grouped heads),
                // or the op knows no padding (convolution, pooling)
+  // The loop within every index of which this one runs, as query heads do within a key-value head;
+  // -1: none. Operands and results in `inner_in`, `inner_out` (bits number them) hold both in the
+  // dimension of that loop, whose number stands in the map. Others lack this one.
+  int8_t within;
+  unsigned inner_in, inner_out;
   int64_t extent; // BD_DIM_BATCH for the symbolic batch
 } bd_loop;
 
@@ -63,13 +68,21 @@ int bd_index_find(const bd_index_map *map, char letter); // loop number or -1
 // One axis alone: not a whole loop, no rank without elements, equal parts of the batch.
 bool bd_split_allowed(const bd_index_map *map, const bd_mesh *mesh, int64_t batch, int axis,
                       int loop);
-// All axes together: each allowed, and a loop that several axes split divides exactly.
+// All axes together: each allowed, each nested, and a loop that several axes split divides exactly.
 bool bd_split_valid(const bd_index_map *map, const bd_mesh *mesh, int64_t batch,
                     const int8_t split[BD_MAX_AXES]);
+// Whether what `axis` splits are blocks of the dimensions that a loop shares with the one it runs
+// within: the axes before it leave each rank one index of that one. True for other loops.
+bool bd_split_nested(const bd_index_map *map, const bd_mesh *mesh, int64_t batch,
+                     const int8_t split[BD_MAX_AXES], int axis);
 bd_sharding bd_split_operand(const bd_index_map *map, const bd_mesh *mesh,
                              const int8_t split[BD_MAX_AXES], int operand);
 bd_sharding bd_split_result(const bd_index_map *map, const bd_mesh *mesh,
                             const int8_t split[BD_MAX_AXES], int result);
+// The mesh axes of several ranks that split a loop (bits), as the operands and results of an op of
+// an spmd module lie.
+unsigned bd_loop_axes(const bd_index_map *map, const bd_module *module, const bd_function *function,
+                      const bd_op *op, int loop);
 
 // Work of one execution on one rank under a split (padding included): floating-point operations
 // (a multiply-add is two) and bytes read and written.

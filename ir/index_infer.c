@@ -31,7 +31,7 @@ const char *bd_type_describe(bd_ctx *ctx, const bd_type *type) {
 int bd_inference_add_loop(bd_inference *inference, char letter, bd_loop_kind kind, int64_t extent) {
   bd_index_map *map = inference->map;
   assert(map->loops < BD_MAX_LOOPS);
-  map->loop[map->loops] = (bd_loop){.letter = letter, .kind = kind, .extent = extent};
+  map->loop[map->loops] = (bd_loop){.letter = letter, .kind = kind, .within = -1, .extent = extent};
   return map->loops++;
 }
 

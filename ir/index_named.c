@@ -84,8 +84,9 @@ static bd_status infer_embed_dw(bd_inference *inference) {
   return bd_inference_apply(inference, "...c,...->vc|gather v", 2, dims);
 }
 
-// Loops of attention: b and the key-value heads k split; k indexes dimension 2 of every tensor,
-// which holds g query heads per key-value head in query-shaped ones.
+// Loops of attention: b, the key-value heads k and the query heads g of each split; k indexes
+// dimension 2 of every tensor, and g with it that of query-shaped ones. Parts of g leave keys and
+// values whole, and their gradients partial.
 static bd_status add_attention_loops(bd_inference *inference, int query, int key) {
   BD_TRY(bd_inference_check_static(inference, query, 4, 1));
   BD_TRY(bd_inference_check_static(inference, key, 4, 1));
@@ -101,10 +102,15 @@ static bd_status add_attention_loops(bd_inference *inference, int query, int key
   bd_inference_add_loop(inference, 'b', BD_LOOP_PARALLEL, q[0]);
   int head = bd_inference_add_loop(inference, 'k', BD_LOOP_PARALLEL, k[2]);
   map->loop[head].exact = q[2] != k[2];
-  bd_inference_add_loop(inference, 'g', BD_LOOP_WHOLE, q[2] / k[2]);
+  int within = bd_inference_add_loop(inference, 'g', BD_LOOP_PARALLEL, q[2] / k[2]);
   bd_inference_add_loop(inference, 't', BD_LOOP_WHOLE, q[1]);
   bd_inference_add_loop(inference, 's', BD_LOOP_WHOLE, k[1]);
   bd_inference_add_loop(inference, 'd', BD_LOOP_WHOLE, q[3]);
+  bd_loop *group = &map->loop[within];
+  group->exact = true;
+  group->within = (int8_t)head;
+  group->inner_in = ~(3u << key);
+  group->inner_out = bd_op_is_attention(inference->op->kind) ? ~0u : ~(3u << 1);
   for (int i = 0; i < inference->op->in_count; ++i) {
     map->in[i][0] = 0;
     map->in[i][2] = (int8_t)head;

@@ -123,6 +123,8 @@ static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *m
   BD_TRY(bd_op_infer(ctx, function, op, &map, types));
   int64_t parts[BD_MAX_LOOPS];
   int axes[BD_MAX_LOOPS] = {0};
+  int8_t split[BD_MAX_AXES];
+  memset(split, -1, sizeof split);
   for (int i = 0; i < map.loops; i++)
     parts[i] = 1;
   for (int axis = 0; axis < mesh->axes; axis++) {
@@ -133,6 +135,13 @@ static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *m
       return bd_fail(ctx, BD_INVALID, strategy->loc,
                      "strategy '%s': op %d (%s) cannot be split over '%c' by mesh axis %d",
                      strategy->name, op_index, bd_op_get_info(op->kind)->name, letter, axis);
+    split[axis] = (int8_t)loop;
+    if (!bd_split_nested(&map, mesh, plan->micro_batch, split, axis))
+      return bd_fail(ctx, BD_INVALID, strategy->loc,
+                     "strategy '%s': op %d (%s): mesh axis %d splits '%c', which runs within each "
+                     "of '%c': earlier axes must leave every rank one of these",
+                     strategy->name, op_index, bd_op_get_info(op->kind)->name, axis, letter,
+                     map.loop[map.loop[loop].within].letter);
     parts[loop] *= mesh->size[axis];
     axes[loop]++;
     int64_t extent = bd_extent(map.loop[loop].extent, plan->micro_batch);

@@ -86,6 +86,11 @@ static bd_status verify_split(bd_verifier *v, const bd_op *op, const bd_index_ma
     if (!bd_split_allowed(map, mesh, v->module->micro_batch, axis, loop))
       return bd_fail(v->ctx, BD_INVALID, op->loc, "axis %d cannot split loop %d (%c) of %s", axis,
                      loop, map->loop[loop].letter, bd_op_get_info(op->kind)->name);
+    if (!bd_split_nested(map, mesh, v->module->micro_batch, op->split, axis))
+      return bd_fail(v->ctx, BD_INVALID, op->loc,
+                     "axis %d splits loop %d (%c) of %s, but axes before it leave more than one of "
+                     "the loop that it runs within",
+                     axis, loop, map->loop[loop].letter, bd_op_get_info(op->kind)->name);
   }
   return BD_OK;
 }

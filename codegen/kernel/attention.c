@@ -10,6 +10,14 @@ int bd_attention_threads(const bd_gen *g) {
                                                                   : BD_GEN_THREADS;
 }
 
+// Query heads on a rank per key-value head there. Parts of heads are equal.
+static int64_t local_group(const bd_gen *g, int query, int key) {
+  const bd_module *module = g->kernel->module;
+  const bd_value *values = g->kernel->function->values;
+  return bd_value_local_type(module, &values[g->op->in[query]]).dims[2] /
+         bd_value_local_type(module, &values[g->op->in[key]]).dims[2];
+}
+
 bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
   const bd_value *values = g->kernel->function->values;
   const int64_t *q = values[g->op->in[query]].type.dims, *k = values[g->op->in[key]].type.dims;
@@ -22,13 +30,14 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
                        : "");
   const bd_gen_loop *b = &g->loop[bd_index_find(&g->map, 'b')];
   const bd_gen_loop *kv = &g->loop[bd_index_find(&g->map, 'k')];
+  const bd_gen_loop *inner = &g->loop[bd_index_find(&g->map, 'g')];
   float dropout = (float)bd_op_real(g->op, "dropout", 0);
   *out = (bd_attention){.g = g,
                         .tiles = bd_tiles_open(g, values[g->op->in[query]].type.dtype),
                         .tq = q[1],
                         .tk = k[1],
                         .width = q[3],
-                        .group = q[2] / k[2],
+                        .group = local_group(g, query, key),
                         .causal = bd_op_int(g->op, "causal", 0) != 0,
                         .scale = bd_op_real(g->op, "scale", 1 / sqrt((double)q[3])),
                         .dropout = dropout,
@@ -37,9 +46,9 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
                         .few = bd_attention_has_few_blocks(q[2], q[1], k[1]),
                         .batches = b->count,
                         .kv_heads = kv->count};
-  LLVMValueRef group = bd_gen_long(g, out->group);
-  out->heads = LLVMBuildNSWMul(g->b, kv->count, group, "");
-  out->first_head = LLVMBuildNSWMul(g->b, kv->start, group, "");
+  out->heads = LLVMBuildNSWMul(g->b, kv->count, bd_gen_long(g, out->group), "");
+  out->first_head = LLVMBuildNSWMul(g->b, kv->start, bd_gen_long(g, q[2] / k[2]), "");
+  if (inner->split) out->first_head = LLVMBuildNSWAdd(g->b, out->first_head, inner->start, "");
   if (dropout > 0) {
     out->first_sample = LLVMBuildNSWAdd(g->b, bd_gen_first_sample(g), b->start, "");
     out->kept = bd_gen_variable(g, bd_gen_i32(g));

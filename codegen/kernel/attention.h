@@ -13,7 +13,8 @@ typedef struct bd_heads {
 typedef struct bd_attention {
   bd_gen *g;
   bd_tiles tiles;
-  int64_t tq, tk, width, group; // queries, keys, of a head, query heads per key-value head
+  int64_t tq, tk, width; // queries, keys, of a head
+  int64_t group;         // query heads on this rank per key-value head there
   bool causal;
   bool few; // random blocks: bd_attention_has_few_blocks
   double scale;

@@ -219,19 +219,6 @@ static void open_function(bd_gen *g) {
     g->chunk = LLVMGetParam(g->function, 4);
 }
 
-typedef struct split_axes {
-  const bd_kernel *kernel;
-  bool split[BD_MAX_LOOPS];
-} split_axes;
-
-static void note_splits(split_axes *axes, bd_id id, const int8_t *loop_of_dim) {
-  const bd_module *module = axes->kernel->module;
-  const bd_value *value = &axes->kernel->function->values[id];
-  for (int d = 0; d < value->type.rank; d++)
-    if (loop_of_dim[d] >= 0 && bd_sharding_parts(&module->mesh, &value->sharding, d) > 1)
-      axes->split[loop_of_dim[d]] = true;
-}
-
 static int64_t padded_extent(const bd_gen *g, int loop) {
   const bd_module *module = g->kernel->module;
   int64_t extent = bd_extent(g->map.loop[loop].extent, module->micro_batch);
@@ -279,16 +266,11 @@ static LLVMValueRef range_value(bd_gen *g, int64_t entry) {
 
 // A loop is split when some operand or result is along it; the others run over their whole extent.
 static void open_loops(bd_gen *g) {
-  split_axes axes = {.kernel = g->kernel};
-  for (int i = 0; i < g->op->in_count; i++)
-    note_splits(&axes, g->op->in[i], g->map.in[i]);
-  for (int i = 0; i < g->op->out_count; i++)
-    note_splits(&axes, g->op->out[i], g->map.out[i]);
   g->loops = g->map.loops;
   for (int i = 0; i < g->loops; i++) {
     bd_gen_loop *loop = &g->loop[i];
-    *loop =
-        (bd_gen_loop){.slot = i, .scale = 1, .split = axes.split[i], .extent = padded_extent(g, i)};
+    bool split = bd_loop_axes(&g->map, g->kernel->module, g->kernel->function, g->op, i) != 0;
+    *loop = (bd_gen_loop){.slot = i, .scale = 1, .split = split, .extent = padded_extent(g, i)};
     loop->start = loop->split ? range_value(g, 2 * i) : bd_gen_long(g, 0);
     loop->count = loop->split ? range_value(g, 2 * i + 1) : bd_gen_long(g, loop->extent);
   }

@@ -45,9 +45,17 @@ unsigned bd_constraints_axis_cuts(const bd_constraints *c, const bd_mesh *mesh, 
   unsigned all = (1u << BD_CUT_COUNT) - 1;
   if (!bd_constraints_have_degrees(c) || !find_degrees(c, bd_mesh_devices(mesh), degree))
     return all;
-  for (int i = 0, at = 0; i < AXIS_KINDS; i++)
-    if (degree[axis_order[i]] > 1 && at++ == axis) return bd_constraints_kind_cuts(axis_order[i]);
+  for (int i = 0, at = 0; i < AXIS_KINDS; i++) {
+    bool rest = axis_order[i] == BD_CUT_FEATURES;
+    if (degree[axis_order[i]] > 1 && (at++ == axis || rest))
+      return bd_constraints_kind_cuts(axis_order[i]);
+  }
   return all;
+}
+
+bool bd_constraints_has_feature_axis(const bd_constraints *c, const bd_mesh *mesh) {
+  int64_t degree[BD_CUT_COUNT];
+  return find_degrees(c, bd_mesh_devices(mesh), degree) && degree[BD_CUT_FEATURES] > 1;
 }
 
 static bool is_forbidden(const bd_constraints *c, int what, int64_t value) {

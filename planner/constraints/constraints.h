@@ -67,6 +67,9 @@ static inline int bd_constraints_degree_axes(const bd_constraints *c) {
 // not pinned takes what is left; sequence is 1 unless it is pinned. False when they do not make up
 // the devices.
 bool bd_constraints_mesh(const bd_constraints *constraints, int devices, bd_mesh *out_mesh);
+// Whether that mesh, under pinned degrees, has an axis of features: the last. It may be divided
+// into several axes, each of which is one of features then.
+bool bd_constraints_has_feature_axis(const bd_constraints *constraints, const bd_mesh *mesh);
 
 // The kinds of cut, a bit per bd_cut, that an axis for one of samples, tokens or features may make.
 unsigned bd_constraints_kind_cuts(bd_cut kind);

@@ -1,5 +1,6 @@
 #include "planner/constraints/option.h"
 #include "planner/layer/forms.h"
+#include <string.h>
 
 static bd_cut cut_of(const bd_layer_space *space, int op, int loop) {
   if (loop < 0) return BD_CUT_NONE;
@@ -7,14 +8,19 @@ static bd_cut cut_of(const bd_layer_space *space, int op, int loop) {
                      space->request->sequence);
 }
 
-// Whether the axis could make a cut of this kind in an op.
-static bool can_cut(const bd_layer_space *space, int op, int axis, bd_cut wanted) {
+// Whether the axis could make a cut of this kind in an op, beside what the others do.
+static bool can_cut(const bd_layer_space *space, int op, const int8_t split[BD_MAX_AXES], int axis,
+                    bd_cut wanted) {
   const bd_cost_model *cost = &space->request->cost;
   const bd_index_map *map = &space->map[op];
-  for (int loop = 0; loop < map->loops; loop++)
+  int8_t other[BD_MAX_AXES];
+  memcpy(other, split, sizeof other);
+  for (int loop = 0; loop < map->loops; loop++) {
+    other[axis] = (int8_t)loop;
     if (cut_of(space, op, loop) == wanted &&
-        bd_split_allowed(map, &cost->mesh, cost->micro_batch, axis, loop))
+        bd_split_valid(map, &cost->mesh, cost->micro_batch, other))
       return true;
+  }
   return false;
 }
 
@@ -48,7 +54,7 @@ static bool allow_degrees(const bd_layer_space *space, int op, const int8_t spli
     if (!(cuts >> cut & 1u)) return false;
     bd_cut owed = owed_cut(space, op, cuts);
     bool possible = owed != BD_CUT_FEATURES || !has_whole_weight(space, op);
-    if (owed != BD_CUT_NONE && possible && cut != owed && can_cut(space, op, axis, owed))
+    if (owed != BD_CUT_NONE && possible && cut != owed && can_cut(space, op, split, axis, owed))
       return false;
     degree[cut] *= mesh->size[axis];
   }

@@ -30,6 +30,7 @@ END
     pipe         4 2 2   4 gpipe -  full tensor
     groups       4 1 2x2 4 1f1b  0,1 none batch,tensor
     mixed        4 1 2x2 4 1f1b  0,1 none batch,mixed
+    heads        4 1 2x2 4 1f1b  0  full tensor,group
     all          8 2 2x2 4 1f1b  0  full batch,tensor
 END
   gpt2-tiny-25h) cat <<'END' ;;

@@ -4,6 +4,7 @@
 # tensor    heads, hidden columns and the vocabulary
 # sequence  tokens; attention needs them all, so its operands are gathered and it runs on every part
 # mixed     tokens outside the products, heads and columns inside
+# group     query heads of each key-value head, where all keys and values are whole, and hidden columns
 # `zero` lists the axes that split optimizer states. What is saved stays as the plan has it.
 BEGIN { axes = split(cut, way, ",") }
 
@@ -27,6 +28,8 @@ function letter(way, op, result,   column) {
   if (way == "batch") return op == "contract" || op == "rope" || op == "attention" ? "b" : "A"
   if (way == "sequence")
     return op == "contract" ? "t" : op == "rope" || op == "attention" ? "-" : "B"
+  if (way == "group" && (result ~ /^([kv](_rotated)?|logits)$/ || op ~ /^(embed|lse|xent)$/)) return "-"
+  if (way == "group" && op == "attention") return "g"
   column = column_letter(op, result)
   return way == "mixed" && column == "-" ? "B" : column
 }
@@ -47,6 +50,7 @@ function dim(way, value,   column) {
   if (value == "loss") return "null"
   if (way == "batch") return is_weight(value) ? "null" : 0
   if (way == "sequence") return is_weight(value) ? "null" : 1
+  if (way == "group" && value ~ /^(w[kv]|[kv](_rotated)?|embedding|lm|logits)$/) return "null"
   column = column_dim(value)
   return way == "mixed" && column == "null" && !is_weight(value) ? 1 : column
 }

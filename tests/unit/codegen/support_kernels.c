@@ -100,7 +100,7 @@ bool kernel_case_has_halves(const kernel_case *from) {
 void kernel_run_make(bd_ctx *ctx, const kernel_case *from, bd_dtype real, char letter, bool cuda,
                      int number, kernel_run *r) {
   *r = (kernel_run){.from = from, .loop = -1, .module = bd_module_create(ctx, BD_STAGE_SPMD, "m")};
-  r->module->mesh = (bd_mesh){.axes = 1, .size = {letter ? KERNEL_RANKS : 1}};
+  r->module->mesh = (bd_mesh){.axes = 2, .size = {1, letter ? KERNEL_RANKS : 1}};
   r->module->micro_batch = 1;
   r->module->cuda = cuda;
   r->function = bd_function_create(ctx, "f");
@@ -115,11 +115,15 @@ void kernel_run_make(bd_ctx *ctx, const kernel_case *from, bd_dtype real, char l
   bd_op *op = &r->function->ops[0];
   bd_type types[BD_MAX_RESULTS];
   assert_int_equal(bd_op_infer(ctx, r->function, op, &r->map, types), BD_OK);
-  int8_t split[BD_MAX_AXES] = {-1, -1, -1, -1};
+  int8_t *split = r->split;
+  memset(split, -1, BD_MAX_AXES);
   if (letter) {
     r->loop = bd_index_find(&r->map, letter);
     assert_true(r->loop >= 0);
-    split[0] = (int8_t)r->loop;
+    split[1] = (int8_t)r->loop;
+    split[0] = r->map.loop[r->loop].within;
+    if (split[0] >= 0) r->module->mesh.size[0] = (int)r->map.loop[split[0]].extent;
+    assert_true(bd_split_nested(&r->map, &r->module->mesh, 1, split, 1));
   }
   for (int i = 0; i < op->in_count; i++)
     r->function->values[in[i]].sharding = bd_split_operand(&r->map, &r->module->mesh, split, i);
@@ -246,11 +250,8 @@ static char *local_buffer(bd_ctx *ctx, const kernel_run *r, bd_id id, int rank,
 static void fill_range(const kernel_run *r, int rank, int64_t *range) {
   for (int i = 0; i < r->map.loops; i++) {
     int64_t extent = r->map.loop[i].extent;
-    range[2 * i] = 0;
-    range[2 * i + 1] = extent;
-    if (i != r->loop) continue;
-    bd_sharding on_first = {.at = {0, -1, -1, -1}};
-    bd_local_range(&r->module->mesh, &on_first, 0, extent, rank, &range[2 * i], &range[2 * i + 1]);
+    bd_sharding along = {.at = {r->split[0] == i ? 0 : -1, r->split[1] == i ? 0 : -1, -1, -1}};
+    bd_local_range(&r->module->mesh, &along, 0, extent, rank, &range[2 * i], &range[2 * i + 1]);
   }
 }
 
@@ -263,7 +264,7 @@ static double combined(int how, double a, double b) {
 static void take_result(const kernel_run *r, bd_id id, int rank, const char *buffer,
                         bd_tensor *whole, bool *seen) {
   part p = part_of(r, id, rank);
-  int how = r->function->values[id].sharding.at[0];
+  int how = r->function->values[id].sharding.at[1];
   int64_t count = bd_type_elements(&p.local, 1);
   for (int64_t i = 0; i < count; i++) {
     int64_t e = logical_element(&p, &whole->type, i);
@@ -353,7 +354,7 @@ void kernel_run_check(bd_ctx *ctx, const kernel_run *r, uint64_t seed, kernel_ex
     seen[i] = BD_NEW_ARRAY(ctx->arena, bool, count);
   }
   bd_op_get_eval(op->kind)(op, in, want, &key, ctx->arena);
-  for (int rank = 0; rank < (r->loop < 0 ? 1 : KERNEL_RANKS); rank++)
+  for (int rank = 0; rank < bd_mesh_devices(&r->module->mesh); rank++)
     run_rank(&c, rank, in, &random, got, seen);
   for (int i = 0; i < op->out_count; i++)
     compare(r, &want[i], &got[i], i);

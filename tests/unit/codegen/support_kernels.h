@@ -15,7 +15,7 @@ typedef struct kernel_case {
                // before what is far apart, and -inf here and there; a
                // type and a colon before elements that are not reals of the run's type
   const char *attributes; // "name=value ..."; the value's form gives the kind
-  const char *letters;    // loops to split in turn
+  const char *letters;    // loops to split in turn; one that runs within another, in each of that one
 } kernel_case;
 
 extern const kernel_case kernel_cases[];
@@ -25,15 +25,16 @@ extern const int gpu_kernel_case_count;
 
 typedef struct kernel_run {
   const kernel_case *from;
-  int loop; // split, or -1
+  int loop; // split by the last axis, or -1
+  int8_t split[BD_MAX_AXES];
   bd_module *module;
   bd_function *function;
   bd_kernel kernel;
   bd_index_map map;
 } kernel_run;
 
-// The kernel of a case with loop `letter` cut over the ranks, or uncut (0). Reals are of type
-// `real`, statistics in f32.
+// The kernel of a case with loop `letter` cut over the ranks, or uncut (0). The indices of the loop
+// that it runs within lie on so many times the ranks. Reals are of type `real`, statistics in f32.
 void kernel_run_make(bd_ctx *ctx, const kernel_case *from, bd_dtype real, char letter, bool cuda,
                      int number, kernel_run *out);
 // Whether an operand is of the run's type.

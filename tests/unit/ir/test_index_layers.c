@@ -108,6 +108,75 @@ static void test_attention_heads(void **state) {
   assert_true(flops == 4.0 * 2 * 25 * 64 * 64 * 64);
 }
 
+// Query heads of each key-value head: cut further where that one is alone on a rank.
+static void test_heads_within_a_group(void **state) {
+  bench *b = *state;
+  static const bd_mesh mesh = {3, {2, 3, 2}};
+  operand(b, BD_F32, DIMS(B, 64, 12, 32));
+  operand(b, BD_F32, DIMS(B, 64, 2, 32));
+  operand(b, BD_F32, DIMS(B, 64, 2, 32));
+  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "scale", 0.125);
+  bd_id out = make(b, BD_OP_ATTENTION);
+  int8_t k = (int8_t)bd_index_find(&b->map, 'k'), g = (int8_t)bd_index_find(&b->map, 'g');
+  assert_int_equal(loop_of(b, 'g')->extent, 6);
+  assert_int_equal(loop_of(b, 'g')->within, k);
+  assert_true(allowed(b, 'g', 3, 8));
+  assert_false(allowed(b, 'g', 4, 8));
+  const struct {
+    int8_t split[BD_MAX_AXES];
+    bool valid;
+  } cases[] = {
+      {{k, g, -1, -1}, true},  {{k, g, g, -1}, true},   {{k, -1, g, -1}, true},
+      {{-1, g, -1, -1}, false}, {{-1, g, k, -1}, false}, {{g, g, k, -1}, false},
+      {{g, -1, -1, -1}, false}, {{k, g, k, -1}, false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
+    assert_int_equal(bd_split_valid(&b->map, &mesh, 8, cases[i].split), cases[i].valid);
+  bd_sharding q = bd_split_operand(&b->map, &mesh, cases[1].split, 0),
+              key = bd_split_operand(&b->map, &mesh, cases[1].split, 1),
+              lse = bd_split_result(&b->map, &mesh, cases[1].split, 1);
+  assert_true(bd_sharding_equal(&q, &(bd_sharding){{2, 2, 2, -1}}));
+  assert_true(bd_sharding_equal(&key, &(bd_sharding){{2, -1, -1, -1}}));
+  assert_true(bd_sharding_equal(&lse, &q));
+  int8_t none[BD_MAX_AXES] = {-1, -1, -1, -1};
+  assert_true(12 * bd_op_flops(b->function, b->op, &b->map, &mesh, cases[1].split, 8) ==
+              bd_op_flops(b->function, b->op, &b->map, &mesh, none, 8));
+  bd_id in[] = {out, b->in[0], b->in[1], b->in[2], out, out + 1};
+  b->in_count = 6;
+  memcpy(b->in, in, sizeof in);
+  make(b, BD_OP_ATTENTION_GRAD);
+  bd_sharding dq = bd_split_result(&b->map, &mesh, cases[0].split, 0),
+              dv = bd_split_result(&b->map, &mesh, cases[0].split, 2);
+  assert_true(bd_sharding_equal(&dq, &(bd_sharding){{2, 2, -1, -1}}));
+  assert_true(bd_sharding_equal(&dv, &(bd_sharding){{2, BD_PARTIAL_SUM, -1, -1}}));
+}
+
+// A lone key-value head: whatever cuts its query heads. Biases go with these.
+static void test_heads_of_one_group(void **state) {
+  bench *b = *state;
+  operand(b, BD_F32, DIMS(B, 64, 8, 32));
+  operand(b, BD_F32, DIMS(B, 64, 1, 32));
+  operand(b, BD_F32, DIMS(B, 64, 1, 32));
+  operand(b, BD_F32, DIMS(8, 9));
+  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "scale", 0.125);
+  bd_id out = make(b, BD_OP_RELATIVE_ATTENTION);
+  int8_t g = (int8_t)bd_index_find(&b->map, 'g');
+  bd_mesh mesh = {2, {2, 4}};
+  assert_true(bd_split_valid(&b->map, &mesh, 8, (const int8_t[]){-1, g, -1, -1}));
+  assert_true(bd_split_valid(&b->map, &mesh, 8, (const int8_t[]){g, g, -1, -1}));
+  assert_true(bd_split_valid(&b->map, &mesh, 8, (const int8_t[]){g, 0, -1, -1}));
+  assert_int_equal(at_operand(b, 'g', 0), 2);
+  assert_int_equal(at_operand(b, 'g', 2), BD_REPLICATED);
+  assert_int_equal(at_operand(b, 'g', 3), 0);
+  bd_id in[] = {out, b->in[0], b->in[1], b->in[2], out, out + 1, b->in[3]};
+  b->in_count = 7;
+  memcpy(b->in, in, sizeof in);
+  make(b, BD_OP_RELATIVE_ATTENTION_GRAD);
+  assert_int_equal(at_result(b, 'g', 0), 2);
+  assert_int_equal(at_result(b, 'g', 1), BD_PARTIAL_SUM);
+  assert_int_equal(at_result(b, 'g', 3), 0);
+}
+
 static void test_grouped_heads(void **state) {
   bench *b = *state;
   operand(b, BD_F32, DIMS(B, 64, 12, 32));
@@ -273,6 +342,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_normalizations),  TEST(test_embedding),     TEST(test_losses),
       TEST(test_attention_heads), TEST(test_grouped_heads), TEST(test_relative_attention),
+      TEST(test_heads_within_a_group), TEST(test_heads_of_one_group),
       TEST(test_convolution),     TEST(test_channels_last), TEST(test_grouped_convolution),
       TEST(test_pooling),
   };

@@ -1,5 +1,7 @@
 // Whose turn it is in a search, by numbers alone.
+#include "frontend/frontend.h"
 #include "planner/agenda.h"
+#include "planner/constraints/constraints.h"
 #include "planner/meshes.h"
 #include <math.h>
 #include <setjmp.h>
@@ -258,12 +260,46 @@ static void test_meshes(void **unused) {
   bd_ctx_destroy(c.ctx);
 }
 
+// Two query heads of each of two key-value heads want two axes where ranks of one are more than
+// these heads; other models want none.
+static void test_meshes_of_nested_loops(void **unused) {
+  (void)unused;
+  static const char *const models[] = {"llama-tiny", "gpt2-tiny"};
+  static const bd_mesh nested = {3, {2, 2, 2}};
+  bd_constraints pinned = {.degree = {[BD_CUT_SAMPLES] = 2, [BD_CUT_FEATURES] = 4}};
+  agenda_case c = {.items = {item_of(1, 16, 1)}};
+  bd_mesh *meshes;
+  bd_module *graph;
+  open_case(&c, 1);
+  for (int m = 0; m < 2; m++) {
+    assert_int_equal(bd_model_load(c.ctx, models[m], &(bd_model_options){0}, &graph), BD_OK);
+    c.scene.train = graph;
+    c.request.constraints = &pinned;
+    c.cluster.nodes = 1;
+    assert_int_equal(bd_meshes_of_stage(c.ctx, &c.scene, 8, &meshes), 2 - m);
+    assert_true(bd_mesh_same(&meshes[0], &(bd_mesh){2, {2, 4}}));
+    assert_true(m || bd_mesh_same(&meshes[1], &nested));
+    assert_int_equal(bd_constraints_axis_cuts(&pinned, &nested, 0),
+                     bd_constraints_kind_cuts(BD_CUT_SAMPLES));
+    for (int axis = 1; axis < 3; axis++)
+      assert_int_equal(bd_constraints_axis_cuts(&pinned, &nested, axis),
+                       bd_constraints_kind_cuts(BD_CUT_FEATURES));
+    c.request.constraints = NULL;
+    assert_int_equal(bd_meshes_of_stage(c.ctx, &c.scene, 8, &meshes), 4);
+    c.cluster.nodes = 16;
+    assert_int_equal(bd_meshes_of_stage(c.ctx, &c.scene, 8, &meshes), 4 - m);
+    assert_true(m || bd_mesh_same(&meshes[3], &nested));
+  }
+  bd_ctx_destroy(c.ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_least_bound_first), cmocka_unit_test(test_apart_and_fine),
       cmocka_unit_test(test_sketches),          cmocka_unit_test(test_solved_last),
       cmocka_unit_test(test_solved_in_order),   cmocka_unit_test(test_tries),
       cmocka_unit_test(test_tried_once),        cmocka_unit_test(test_whole_before_parts),
-      cmocka_unit_test(test_bounds_stand),      cmocka_unit_test(test_meshes)};
+      cmocka_unit_test(test_bounds_stand),      cmocka_unit_test(test_meshes),
+      cmocka_unit_test(test_meshes_of_nested_loops)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

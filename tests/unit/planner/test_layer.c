@@ -61,6 +61,7 @@ static void test_equals_brute_force(void **unused) {
   layer_visit_model("examples/mlp.json", "cpu:1x4", 0, AS_IT_IS, compare);
   layer_visit_model("gpt2-tiny", "cpu:1x4", 0, AS_IT_IS, compare);
   layer_visit_model("llama-tiny", "h100:1x4", 0, AS_IT_IS, compare);
+  layer_visit_model("tests/oracle/qwen2", "h100:1x4", 0, AS_IT_IS, compare);
   assert_true(compared > 20);
   assert_true(capped > 0);
 }

@@ -128,6 +128,7 @@ static void test_bounds_hold(void **unused) {
     layer_visit_model("gpt2-tiny", "h100:4x1", recompute, AS_IT_IS, hold_bounds);
     layer_visit_model("llama-tiny", "h100:1x4", recompute, AS_IT_IS, hold_bounds);
   }
+  layer_visit_model("tests/oracle/qwen2", "h100:1x4", -1, AS_IT_IS, hold_bounds);
 }
 
 enum { DRAWS = 20 };

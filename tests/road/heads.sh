@@ -1,0 +1,60 @@
+#!/bin/bash
+# Attention cut within key-value heads: more ranks than there are of these, each with some of the query heads of one. The losses are
+# those of one rank, with dropout, in f32 and bf16.
+#   heads.sh BRAID [FOLDER]
+# FOLDER, when given, keeps what was built.
+set -euo pipefail
+braid=$(realpath "$1")
+here=$(dirname "$(realpath "$0")")
+. "$here/road.sh"
+open_folder "${2:-}"
+write_text text.txt
+
+# NAME HEADS KEY-VALUE-HEADS: a model of so many heads, whose attention drops.
+write_model() {
+  mkdir "$1"
+  sed -E "s/(\"num_attention_heads\":) [0-9]+/\1 $2/; s/(\"num_key_value_heads\":) [0-9]+/\1 $3/
+    s/(\"attention_dropout\":) [0-9.]+/\1 0.1/" "$here/../oracle/llama/config.json" >"$1/config.json"
+  grep -q "\"num_key_value_heads\": $3,\$" "$1/config.json" && grep -q '"attention_dropout": 0.1,$' "$1/config.json"
+}
+write_model one 4 1
+write_model two 8 2
+
+# NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT; see same_model.txt.
+plans=$(read_plans <<'END'
+  one-rank   one 1 1 1    8 1f1b  - none -
+  one-group  one 4 1 4    8 1f1b  - none group
+  one-twice  one 4 1 2x2  8 gpipe - full group,group
+  one-batch  one 4 1 2x2  4 1f1b  0 full batch,group
+  one-stages one 4 2 2    4 1f1b  - none group
+  one-found  one 4 1 tp=4 8 -     - none -
+  two-rank   two 1 1 1    8 1f1b  - none -
+  two-group  two 4 1 2x2  4 1f1b  - none tensor,group
+  two-stages two 8 2 2x2  4 1f1b  - full tensor,group
+  two-found  two 4 1 tp=4 8 -     - none -
+END
+)
+for precision in fp32 bf16; do
+  bound=2e-5
+  [ $precision = fp32 ] || bound=1e-3
+  while read -r name model ranks rest; do
+    read -ra rest <<<"$rest"
+    plan_model "$name-$precision" "$model" "$ranks" "${rest[@]}"
+    build "$name-$precision"
+    train "$name-$precision" "$ranks" 20
+    check_memory "$name-$precision"
+    [ "$name" = "$model-rank" ] || check_losses "$model-rank-$precision" "$name-$precision" $bound
+  done <<<"$plans"
+done
+
+# SPLIT NAME..: each of these plans splits attention so.
+check_split() {
+  for name in "${@:2}"; do
+    grep -q "\"op\": \"attention\".*\"split\": \"$1\"" "$name-fp32.json" || fail "$name does not split attention over $1"
+  done
+}
+check_split g one-group one-stages one-found
+check_split gg one-twice
+check_split bg one-batch
+check_split kg two-group two-stages
+finish
