@@ -1,0 +1,67 @@
+// Where groups of rows end, on the host, which asks for products of as many rows.
+//
+// It is the one place in a step where the host waits for the device. No ranks come to wait for each
+// other in a circle by it: all that the rank's stream waits for when it gets here has been asked
+// for, by this rank before, and by others at a place that they come to without what this rank asks
+// for later. For of what ranks exchange, each waits as if it did one thing after another, its
+// collectives and receives to their end, and decision 12 shows that ranks which do end. A host that
+// waits here makes that so; it asks for nothing earlier, and later only what would have waited.
+// Nothing that others need is held back meanwhile: what was told is started first, a bucket's group
+// of NCCL is closed when its gathers have been asked for, NCCL's calls have returned, and messages
+// of the pass, which leave at its end, do so on the device, too, after all that is before them.
+#include "runtime/cuda/grouping.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void bd_cuda_open_grouping(bd_rt *rt) {
+  const size_t bytes = (size_t)rt->stage->most_ends * sizeof(int32_t);
+  void *ends = NULL;
+  if (bytes == 0) return;
+  bd_cuda_grouping *const g = rt->device->grouping = bd_rt_allocate(1, sizeof *g);
+  BD_CUDA(cudaMallocHost(&ends, bytes));
+  memset(ends, 0, bytes);
+  g->ends = ends;
+  g->bounds = bd_rt_allocate(1, bytes);
+  g->fits = bd_cuda_open_sized_fits();
+  bd_cuda_open_fan(rt);
+}
+
+void bd_cuda_release_grouping(bd_rt *rt) {
+  bd_cuda_grouping *const g = rt->device->grouping;
+  if (!g) return;
+  bd_cuda_close_fan(rt);
+  bd_cuda_close_sized_fits(g->fits);
+  free(g->bounds);
+  BD_CUDA(cudaFreeHost(g->ends));
+  free(g);
+  rt->device->grouping = NULL;
+}
+
+// In a rehearsal there are no ends, and none are looked at: groups are then even.
+const int32_t *bd_rt_fetch_ends(bd_rt *rt, int64_t at, const int32_t *ends, int64_t count) {
+  const int64_t most = rt->stage->most_ends;
+  if (at < 0 || count < 0 || at > most || count > most - at)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "%lld ends of groups at %lld, of %lld", (long long)count,
+               (long long)at, (long long)most);
+  if (count == 0) return ends;
+  int32_t *const here = rt->device->grouping->ends + at;
+  if (rt->device->rehearsing) return here;
+  const cudaStream_t stream = bd_cuda_now(rt)->stream;
+  BD_CUDA(
+      cudaMemcpyAsync(here, ends, (size_t)count * sizeof *ends, cudaMemcpyDeviceToHost, stream));
+  bd_cuda_settle(rt, stream);
+  return here;
+}
+
+const int32_t *bd_cuda_bounds(bd_rt *rt, const bd_rt_grouped *s, const int32_t *ends) {
+  int32_t *const bounds = rt->device->grouping ? rt->device->grouping->bounds : NULL;
+  if (s->batch * s->groups > rt->stage->most_ends)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "%lld samples of %lld groups, where %lld ends have room",
+               (long long)s->batch, (long long)s->groups, (long long)rt->stage->most_ends);
+  for (int64_t i = 0; i < s->batch * s->groups; i++) {
+    const int64_t least = i % s->groups ? bounds[i - 1] : 0;
+    bounds[i] = (int32_t)bd_rt_least(ends[i] < least ? least : ends[i], s->rows);
+  }
+  return bounds;
+}
