@@ -435,6 +435,11 @@ static void trains_with_refusals(int rank) {
   trains(rank);
 }
 
+static void trains_at_once(int rank) {
+  children_set("BD_FAKE_LINGERS", 1);
+  trains(rank);
+}
+
 static void trains_tuned(int rank) {
   children_set("BD_FAKE_PROCESSORS", PROCESSORS);
   children_set("BD_FAKE_PRODUCT_MICROS", 100000);
@@ -539,6 +544,7 @@ int main(void) {
   for (int seed = 0; seed < SEEDS; seed++)
     children_pass("grouped products", 1, seed, trains);
   children_pass("grouped products whose algorithms are refused", 1, 1, trains_with_refusals);
+  children_pass("grouped products that run at once", 1, 1, trains_at_once);
   children_pass("tuning", 1, 1, trains_tuned);
   children_pass("what was tuned", 1, 2, trains_tuned);
   children_pass("sizes", 1, 1, asks_for_few_sizes);

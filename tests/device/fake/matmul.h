@@ -48,6 +48,7 @@ typedef struct bd_fake_matmul {
   uint64_t workspace_bytes;
   bd_fake_algorithm algorithm;
   float alpha, beta;
+  int lingers;
 } bd_fake_matmul;
 
 // Extents, types and strides agree; ends the process otherwise.
