@@ -1,14 +1,17 @@
 // Where groups of rows end, on the host, which asks for products of as many rows.
 //
-// It is the one place in a step where the host waits for the device. No ranks come to wait for each
-// other in a circle by it: all that the rank's stream waits for when it gets here has been asked
-// for, by this rank before, and by others at a place that they come to without what this rank asks
-// for later. For of what ranks exchange, each waits as if it did one thing after another, its
-// collectives and receives to their end, and decision 12 shows that ranks which do end. A host that
-// waits here makes that so; it asks for nothing earlier, and later only what would have waited.
-// Nothing that others need is held back meanwhile: what was told is started first, a bucket's group
-// of NCCL is closed when its gathers have been asked for, NCCL's calls have returned, and messages
-// of the pass, which leave at its end, do so on the device, too, after all that is before them.
+// It is the one place in a pass where the host waits for the device. No ranks come to wait for each
+// other in a circle by it. What the rank's stream has still to do here it has been asked for, and
+// that waits for nothing but what was asked for before, of this rank or, in collectives and
+// messages, of another. Such a rank may be held up by a wait of its own, which stands before what
+// is wanted of it; but then it waits for what comes still earlier in the order in which ranks do
+// one thing after another, and decision 12 shows that this order has no circle: a host that waits
+// makes a rank do so, which it there is taken to do anyway.
+//
+// Nothing that another rank needs by then is held back meanwhile. What was told is started first;
+// no group of NCCL is open, and its calls have returned, so that what they began goes on by itself;
+// of deferred gathers those that are waited for have been asked for; and messages of the pass leave
+// at its end in any case.
 #include "runtime/cuda/grouping.h"
 
 #include <stdlib.h>

@@ -3,8 +3,9 @@
 // join it. What each of them computes does not depend on that: all have equal parts of the library
 // segment, whichever streams there are.
 //
-// No stream waits for work that the host has yet to ask for, so that nothing is asked of the other
-// ranks' order: a fork waits for what came before, and what comes after waits for the join.
+// They add nothing that ranks could wait for in a circle: a fork waits for what was asked for
+// before it, and what is asked for later waits for the join. That holds where streams share one of
+// the device's queues, too.
 #include "runtime/cuda/grouping.h"
 
 // What a block computes of a product at a time, at most, in cuBLASLt's kernels for large ones.
@@ -38,7 +39,7 @@ int bd_cuda_is_small(const bd_rt *rt, int64_t rows, int64_t columns) {
 
 int bd_cuda_fan_out(bd_rt *rt, int64_t items) {
   bd_cuda_grouping *const g = rt->device->grouping;
-  g->streams = (int)bd_rt_least(items, BD_CUDA_FAN);
+  g->streams = (int)bd_rt_least(items, rt->device->launcher.no_fan ? 1 : BD_CUDA_FAN);
   if (g->streams > 1) BD_CUDA(cudaEventRecord(g->forked, bd_cuda_now(rt)->stream));
   for (int i = 1; i < g->streams; i++)
     BD_CUDA(cudaStreamWaitEvent(g->beside[i], g->forked, 0));

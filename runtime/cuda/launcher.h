@@ -18,6 +18,7 @@ typedef struct bd_launcher {
   int no_dnn;        // cuDNN is not used
   int no_epilogues;  // products do nothing besides
   int no_beside;     // collectives of a layer run in the rank's own stream
+  int no_fan;        // so do all products of rows in groups
 } bd_launcher;
 
 // Reads the environment; without a launcher this is the only rank. 0, or a BD_RT_EXIT status with

@@ -440,6 +440,11 @@ static void trains_at_once(int rank) {
   trains(rank);
 }
 
+static void trains_in_one_stream(int rank) {
+  children_set("BRAID_FAN", 0);
+  trains(rank);
+}
+
 static void trains_tuned(int rank) {
   children_set("BD_FAKE_PROCESSORS", PROCESSORS);
   children_set("BD_FAKE_PRODUCT_MICROS", 100000);
@@ -528,11 +533,11 @@ static void goes_beyond(int rank) {
 
 // How many seeds a body fails under when the waits of the first stream (1), or of the others (2),
 // are forgotten.
-static int failing_without(int waits) {
+static int failing_without(int waits, children_body body) {
   int failing = 0;
   children_set("BD_FAKE_FORGET_WAITS", waits);
   for (int seed = 0; seed < SEEDS; seed++)
-    failing += children_run(1, seed, trains).status[0] != 0;
+    failing += children_run(1, seed, body).status[0] != 0;
   children_set("BD_FAKE_FORGET_WAITS", 0);
   return failing;
 }
@@ -549,8 +554,9 @@ int main(void) {
   children_pass("what was tuned", 1, 2, trains_tuned);
   children_pass("sizes", 1, 1, asks_for_few_sizes);
   check_history();
-  check_true("a missing join is found", failing_without(1) > 0);
-  check_true("a missing fork is found", failing_without(2) > 0);
+  check_true("a missing join is found", failing_without(1, trains) > 0);
+  check_true("a missing fork is found", failing_without(2, trains) > 0);
+  check_true("one stream needs neither", failing_without(1, trains_in_one_stream) == 0);
   const children_end beyond = children_run(1, 1, goes_beyond);
   check_true("ends without room", beyond.status[0] == BD_RT_EXIT_INTERNAL &&
                                       strstr(beyond.text, "2 ends of groups at 63, of 64"));
