@@ -36,6 +36,7 @@ void bd_cuda_release_grouping(bd_rt *rt) {
   bd_cuda_close_fan(rt);
   bd_cuda_close_sized_fits(g->fits);
   free(g->bounds);
+  free(g->expected);
   BD_CUDA(cudaFreeHost(g->ends));
   free(g);
   rt->device->grouping = NULL;

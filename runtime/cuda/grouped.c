@@ -37,14 +37,28 @@ static span span_of(const bd_rt_grouped *s, const int32_t *bounds, int64_t sampl
   return (span){first, own[group] - first};
 }
 
-// Rows of a sample in a group times the group's matrix. A size class is small as a whole, so that
-// it has one algorithm.
+// What all addresses are multiples of that are whole strides from one; at most MOST_ALIGNMENT.
+enum { MOST_ALIGNMENT = 256 };
+static int32_t multiple(const void *first, int32_t dtype, int64_t stride, int64_t other) {
+  const uint64_t strides = (uint64_t)(stride | other) * (uint64_t)bd_rt_element_bytes(dtype);
+  const uint64_t bits = (uint64_t)(uintptr_t)first | strides | MOST_ALIGNMENT;
+  return (int32_t)(bits & -bits);
+}
+
+static int32_t multiple_of_x(const bd_rt_grouped *s, const void *x) {
+  return multiple(x, s->dtype, s->x_row, s->batch > 1 ? s->x_batch : 0);
+}
+
+static int32_t multiple_of_y(const bd_rt_grouped *s, const void *y, int32_t dtype) {
+  return multiple(y, dtype, s->y_row, s->batch > 1 ? s->y_batch : 0);
+}
+
+// Rows of a sample in a group times the group's matrix.
 static bd_cuda_sized product_of_rows(const bd_rt *rt, const bd_rt_grouped *s, const void *x,
                                      const void *w, void *y, int64_t sample, int64_t group,
                                      span rows) {
   bd_cuda_sized z = {.extent = BD_CUDA_ROWS};
-  z.shape = (bd_rt_gemm){.m = rows.count,
-                         .n = s->n,
+  z.shape = (bd_rt_gemm){.n = s->n,
                          .k = s->k,
                          .batch = 1,
                          .a_m = s->x_row,
@@ -56,8 +70,11 @@ static bd_cuda_sized product_of_rows(const bd_rt *rt, const bd_rt_grouped *s, co
                          .out_dtype = s->out_dtype};
   z.a = from(x, s->dtype, sample * s->x_batch + rows.first * s->x_row);
   z.b = from(w, s->dtype, group * s->w_group);
+  z.a_align = multiple_of_x(s, x);
+  z.b_align = multiple(w, s->dtype, s->w_group, 0);
+  z.out_align = multiple_of_y(s, y, s->out_dtype);
   z.out = to(y, s->out_dtype, sample * s->y_batch + rows.first * s->y_row);
-  if (bd_cuda_is_small(rt, bd_cuda_size_class(rows.count), s->n)) z.sharers = BD_CUDA_FAN;
+  bd_cuda_sized_set(rt, &z, rows.count);
   return z;
 }
 
@@ -69,14 +86,13 @@ static void clear_rest(bd_rt *rt, const bd_rt_grouped *s, const int32_t *bounds,
   }
 }
 
-// A size as in even groups, at the first rows; the largest of its class, where there are so many.
-static span even_span(const bd_rt_grouped *s) {
+// What a rehearsal makes of a product of all rows: sizes up to that are expected, and with --tune
+// the one of even groups is noted, the largest of its class, where there are so many rows.
+static void rehearse(bd_rt *rt, const bd_rt_grouped *s, bd_cuda_sized *z) {
   const int64_t even = (s->rows + s->groups - 1) / s->groups;
-  return (span){0, bd_rt_least(bd_cuda_size_class(even), s->rows)};
-}
-
-static int walks_past(const bd_rt *rt) {
-  return rt->device->rehearsing && !rt->device->tuning;
+  bd_cuda_expect_sized(rt, z);
+  bd_cuda_sized_set(rt, z, bd_rt_least(bd_cuda_size_class(even), s->rows));
+  if (rt->device->tuning) bd_cuda_sized_note(rt, z, s->batch * s->groups);
 }
 
 // Starts all products that are large, and counts those that are small; or starts these.
@@ -100,11 +116,10 @@ void bd_rt_grouped_rows(bd_rt *rt, const bd_rt_grouped *s, const void *x, const 
                         const int32_t *ends, void *y) {
   if (s->batch <= 0 || s->rows <= 0 || s->n <= 0) return;
   bd_cuda_fresh_touch(rt, y);
-  if (walks_past(rt)) return;
   if (rt->device->rehearsing) {
     if (s->groups <= 0 || s->k <= 0) return;
-    const bd_cuda_sized z = product_of_rows(rt, s, x, w, y, 0, 0, even_span(s));
-    bd_cuda_sized_note(rt, &z, s->batch * s->groups);
+    bd_cuda_sized z = product_of_rows(rt, s, x, w, y, 0, 0, (span){0, s->rows});
+    rehearse(rt, s, &z);
     return;
   }
   const int32_t *const bounds = bd_cuda_bounds(rt, s, ends);
@@ -126,7 +141,6 @@ static bd_cuda_sized product_of_terms(const bd_rt *rt, const bd_rt_grouped *s, c
   bd_cuda_sized z = {.extent = BD_CUDA_TERMS};
   z.shape = (bd_rt_gemm){.m = turned ? s->n : s->k,
                          .n = turned ? s->k : s->n,
-                         .k = rows.count,
                          .batch = 1,
                          .a_m = 1,
                          .a_k = turned ? s->y_row : s->x_row,
@@ -139,7 +153,10 @@ static bd_cuda_sized product_of_terms(const bd_rt *rt, const bd_rt_grouped *s, c
   z.a = turned ? at_y : at_x;
   z.b = turned ? at_x : at_y;
   z.out = to(w, s->out_dtype, group * s->w_group);
-  if (bd_cuda_is_small(rt, s->k, s->n)) z.sharers = BD_CUDA_FAN;
+  z.a_align = turned ? multiple_of_y(s, y, s->dtype) : multiple_of_x(s, x);
+  z.b_align = turned ? multiple_of_x(s, x) : multiple_of_y(s, y, s->dtype);
+  z.out_align = multiple(w, s->out_dtype, s->w_group, 0);
+  bd_cuda_sized_set(rt, &z, rows.count);
   return z;
 }
 
@@ -192,17 +209,16 @@ void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *shape, const void *x,
   bd_rt_grouped s = *shape;
   if (s.groups <= 0 || s.n <= 0 || s.k <= 0) return;
   s.accumulate = adds(rt, &s, w);
-  if (walks_past(rt)) return;
   if (rt->device->rehearsing) {
     if (s.rows <= 0 || s.batch <= 0) return;
-    const bd_cuda_sized z = product_of_terms(rt, &s, x, y, w, 0, 0, even_span(&s));
-    bd_cuda_sized_note(rt, &z, s.batch * s.groups);
+    bd_cuda_sized z = product_of_terms(rt, &s, x, y, w, 0, 0, (span){0, s.rows});
+    rehearse(rt, &s, &z);
     return;
   }
   const int32_t *const bounds = bd_cuda_bounds(rt, &s, ends);
   const int64_t items = clear_empty(rt, &s, bounds, w);
   if (items == 0) return;
-  const int small = bd_cuda_is_small(rt, s.k, s.n);
+  const int small = product_of_terms(rt, &s, x, y, w, 0, 0, (span){0, s.rows}).sharers > 0;
   const int streams = small ? bd_cuda_fan_out(rt, items) : 1;
   int64_t turn = 0;
   for (int64_t g = 0; g < s.groups; g++)

@@ -13,6 +13,8 @@ struct bd_cuda_grouping {
   cudaStream_t beside[BD_CUDA_FAN]; // none in the place of the rank's own, the first
   cudaEvent_t forked, joined[BD_CUDA_FAN];
   int streams; // that are at work
+  int expected_count;
+  bd_cuda_sized *expected; // products of a step, of its rehearsal
 };
 
 // Nothing for a stage without grouped products.
@@ -21,6 +23,12 @@ void bd_cuda_release_grouping(bd_rt *rt);
 
 // The ends of all samples, each at least the one before and at most `rows`, until the next call.
 const int32_t *bd_cuda_bounds(bd_rt *rt, const bd_rt_grouped *shape, const int32_t *ends);
+
+// warm.c. While rehearsing: a step makes such products, of at most this size.
+void bd_cuda_expect_sized(bd_rt *rt, const bd_cuda_sized *largest);
+// After the rehearsal and before there are communicators: runs one product of each class of sizes
+// that are expected. Overwrites the arena.
+void bd_cuda_run_expected(bd_rt *rt);
 
 // fan.c. Whether a product of so many rows and columns leaves multiprocessors idle, so that others
 // are to run beside it, each with its share of the library segment.

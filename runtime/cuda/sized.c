@@ -11,9 +11,6 @@ enum {
   LEAST = 16,
   GRAIN = 128,
   MOST_GRAINS = 16,
-  // The most that cuBLASLt's kernels ask of addresses ("Tensor Core Usage" in its manual). Were it
-  // told more, a group's algorithm would depend on where it begins.
-  ENOUGH_ALIGNMENT = 16,
   FITS = 1 << 11, // of sizes, that are remembered
 };
 
@@ -51,22 +48,28 @@ static int64_t *size_in(bd_rt_gemm *shape, bd_cuda_extent extent) {
   return extent == BD_CUDA_ROWS ? &shape->m : &shape->k;
 }
 
-static int64_t size_of(const bd_cuda_sized *z) {
+int64_t bd_cuda_sized_size(const bd_cuda_sized *z) {
   return z->extent == BD_CUDA_ROWS ? z->shape.m : z->shape.k;
 }
 
-static int32_t enough(int32_t alignment) {
-  return alignment < ENOUGH_ALIGNMENT ? alignment : ENOUGH_ALIGNMENT;
+void bd_cuda_sized_set(const bd_rt *rt, bd_cuda_sized *z, int64_t size) {
+  *size_in(&z->shape, z->extent) = size;
+  const int64_t rows = z->extent == BD_CUDA_ROWS ? bd_cuda_size_class(size) : z->shape.m;
+  z->sharers = bd_cuda_is_small(rt, rows, z->shape.n) ? BD_CUDA_FAN : 0;
+}
+
+static int32_t lesser(int32_t a, int32_t b) {
+  return a < b ? a : b;
 }
 
 static bd_cuda_product *class_of(bd_rt *rt, const bd_cuda_sized *z) {
   const bd_rt_epilogue none = {.kind = BD_RT_EPILOGUE_NONE};
   bd_rt_gemm shape = z->shape;
-  *size_in(&shape, z->extent) = bd_cuda_size_class(size_of(z));
+  *size_in(&shape, z->extent) = bd_cuda_size_class(bd_cuda_sized_size(z));
   bd_cuda_product_key k = bd_cuda_product_key_of(&shape, &none, 0, z->a, z->b, z->out);
-  k.left_align = enough(k.left_align);
-  k.right_align = enough(k.right_align);
-  k.out_align = enough(k.out_align);
+  k.left_align = lesser(k.left_align, z->b_align);
+  k.right_align = lesser(k.right_align, z->a_align);
+  k.out_align = lesser(k.out_align, z->out_align);
   k.sharers = z->sharers;
   return bd_cuda_product_of(rt, &k, &none);
 }
@@ -112,7 +115,7 @@ static const bd_cuda_algorithm *fit_of(bd_rt *rt, const bd_cuda_product *p, int6
 static void multiply(bd_rt *rt, const bd_cuda_sized *z, cudaStream_t stream, int part) {
   bd_rt_device *const device = rt->device;
   const bd_cuda_product *const p = class_of(rt, z);
-  const int64_t size = size_of(z), class = bd_cuda_size_class(size);
+  const int64_t size = bd_cuda_sized_size(z), class = bd_cuda_size_class(size);
   bd_cuda_algorithm with = {p->algorithm, p->workspace_bytes};
   const float alpha = 1, beta = z->shape.accumulate ? 1 : 0;
   if (size != class) {
@@ -148,6 +151,16 @@ void bd_cuda_sized_start(bd_rt *rt, const bd_cuda_sized *product, cudaStream_t s
   const int count = parts_of(product, parts);
   for (int i = 0; i < count; i++)
     multiply(rt, &parts[i], stream, part);
+}
+
+int bd_cuda_sized_alike(bd_rt *rt, const bd_cuda_sized *a, const bd_cuda_sized *b) {
+  bd_cuda_sized of_a[2], of_b[2];
+  const int count = parts_of(a, of_a);
+  int alike = count == parts_of(b, of_b) && a->extent == b->extent &&
+              bd_cuda_sized_size(a) == bd_cuda_sized_size(b);
+  for (int i = 0; alike && i < count; i++)
+    alike = class_of(rt, &of_a[i]) == class_of(rt, &of_b[i]);
+  return alike;
 }
 
 static void run_noted(bd_rt *rt, const void *args) {
