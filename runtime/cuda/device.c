@@ -1,6 +1,6 @@
 // The GPU of a rank, and what is allocated on it.
 #include "runtime/cuda/fresh.h"
-#include "runtime/cuda/rt.h"
+#include "runtime/cuda/grouping.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -152,6 +152,7 @@ int bd_cuda_allocate(bd_rt *rt, char *message, size_t message_bytes) {
   BD_CUDA_BLAS(cublasLtCreate(&device->blas));
   device->queue.code = bd_cuda_open_code();
   load_code(rt);
+  bd_cuda_open_grouping(rt);
   bd_cuda_open_sensors(rt);
   start_threads(rt);
   return 0;
@@ -165,6 +166,7 @@ void bd_cuda_release(bd_rt *rt) {
   bd_cuda_close_segments(rt);
   bd_cuda_release_dnn(rt);
   bd_cuda_release_products(rt);
+  bd_cuda_release_grouping(rt);
   bd_cuda_release_fresh(rt);
   BD_CUDA_BLAS(cublasLtDestroy(device->blas));
   bd_cuda_close_code(device->queue.code);

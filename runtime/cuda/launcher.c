@@ -180,16 +180,18 @@ int bd_launcher_read(bd_launcher *out_launcher, char *message, size_t message_by
   if (!status)
     status =
         read_number("BRAID_SHARE_GPU", 0, 1, &out_launcher->may_share_gpu, message, message_bytes);
-  int graphs = 1, dnn = 1, epilogues = 1, beside = 1, lines = BD_LAUNCHER_MOST_LINES;
+  int graphs = 1, dnn = 1, epilogues = 1, beside = 1, fan = 1, lines = BD_LAUNCHER_MOST_LINES;
   if (!status) status = read_number("BRAID_GRAPHS", 0, 1, &graphs, message, message_bytes);
   if (!status) status = read_number("BRAID_CUDNN", 0, 1, &dnn, message, message_bytes);
   if (!status) status = read_number("BRAID_EPILOGUES", 0, 1, &epilogues, message, message_bytes);
   if (!status) status = read_number("BRAID_BESIDE", 0, 1, &beside, message, message_bytes);
+  if (!status) status = read_number("BRAID_FAN", 0, 1, &fan, message, message_bytes);
   if (!status) status = read_number("BRAID_LINES", 0, lines, &lines, message, message_bytes);
   out_launcher->no_graphs = !graphs;
   out_launcher->no_dnn = !dnn;
   out_launcher->no_epilogues = !epilogues;
   out_launcher->no_beside = !beside;
+  out_launcher->no_fan = !fan;
   out_launcher->most_lines = lines;
   return status;
 }

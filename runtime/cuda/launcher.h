@@ -18,6 +18,7 @@ typedef struct bd_launcher {
   int no_dnn;        // cuDNN is not used
   int no_epilogues;  // products do nothing besides
   int no_beside;     // collectives of a layer run in the rank's own stream
+  int no_fan;        // so do all products of rows in groups
   int most_lines;    // of this rank, where messages go over stages; at most BD_LAUNCHER_MOST_LINES
 } bd_launcher;
 

@@ -159,6 +159,7 @@ int64_t bd_cuda_product_sum_count(const bd_cuda_product_key *k) {
 
 int64_t bd_cuda_product_workspace(const bd_rt_device *device, const bd_cuda_product_key *k) {
   const int64_t sums = bd_cuda_product_sum_count(k) * (int64_t)sizeof(float);
+  if (k->sharers) return device->library_bytes / k->sharers / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
   return device->library_bytes - (sums + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
 }
 

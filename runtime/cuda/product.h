@@ -19,7 +19,8 @@ typedef struct bd_cuda_product_key {
   int64_t batch;
   int32_t epilogue, has_bias;
   // Bytes that addresses are multiples of; 0 of what there is not.
-  int32_t left_align, right_align, out_align, bias_align, other_align, unused;
+  int32_t left_align, right_align, out_align, bias_align, other_align;
+  int32_t sharers; // products at once that the library segment is shared out to; 0: it has all
 } bd_cuda_product_key;
 
 struct bd_cuda_product {
@@ -46,7 +47,7 @@ void bd_cuda_product_check(const bd_rt *rt, const bd_cuda_product *product, cubl
 // same bits every time. Returns how many there are.
 int bd_cuda_product_ask(bd_rt *rt, const bd_cuda_product *product, int most,
                         cublasLtMatmulHeuristicResult_t *results);
-// Of the library segment, for one algorithm.
+// Of the library segment, for one algorithm: with sharers, of each part.
 int64_t bd_cuda_product_workspace(const bd_rt_device *device, const bd_cuda_product_key *key);
 // Device addresses of what results are multiplied by: 1 / the scale of each factor in 8 bits.
 void bd_cuda_product_set_scales(const bd_cuda_product *product, const float *left,

@@ -1,6 +1,6 @@
 // Start and end of a rank.
 #include "runtime/cuda/fresh.h"
-#include "runtime/cuda/rt.h"
+#include "runtime/cuda/grouping.h"
 #include "runtime/cuda/tune.h"
 #include "runtime/deferred.h"
 #include "runtime/overlap.h"
@@ -101,6 +101,7 @@ int bd_rt_open(bd_rt *rt) {
   if (!status) bd_cuda_try_attention(rt);
   if (!status) status = bd_cuda_tune(rt);
   if (status) return status;
+  bd_cuda_run_expected(rt);
   bd_cuda_agree_dnn(rt);
   bd_cuda_agree_lines(rt);
   bd_cuda_connect(rt);

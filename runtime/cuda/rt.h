@@ -20,7 +20,7 @@
 //   cublasLtMatmulAlgoGetHeuristic cublasLtMatmulAlgoCheck cublasLtMatmulAlgoConfigGetAttribute
 //   (REDUCTION_SCHEME) cublasLtMatmulDescCreate/SetAttribute (TRANSA, TRANSB, A_SCALE_POINTER,
 //   B_SCALE_POINTER, EPILOGUE, BIAS_POINTER, EPILOGUE_AUX_POINTER, EPILOGUE_AUX_LD)/Destroy
-//   cublasLtMatrixLayoutCreate/SetAttribute (BATCH_COUNT, STRIDED_BATCH_OFFSET)/Destroy
+//   cublasLtMatrixLayoutCreate/SetAttribute (ROWS, COLS, BATCH_COUNT, STRIDED_BATCH_OFFSET)/Destroy
 //   cublasLtMatmulPreferenceCreate/SetAttribute (MAX_WORKSPACE_BYTES, REDUCTION_SCHEME_MASK,
 //   MIN_ALIGNMENT_{A,B,C,D}_BYTES)/Destroy
 // of cuDNN, when it is there, what dnn_abi.h lists; loaded by name:
@@ -55,6 +55,7 @@ typedef struct bd_cuda_convolved bd_cuda_convolved;       // and that
 typedef struct bd_cuda_reader bd_cuda_reader;             // of samples
 typedef struct bd_cuda_tuning bd_cuda_tuning;             // products that --tune is for
 typedef struct bd_cuda_accumulators bd_cuda_accumulators; // of gradients
+typedef struct bd_cuda_grouping bd_cuda_grouping;         // products of rows in groups
 
 // What NCCL calls the arena: a symmetric window, a buffer, or NULL where it does without.
 typedef struct bd_cuda_grant {
@@ -159,6 +160,7 @@ struct bd_rt_device {
   int product_count, product_slots;
   bd_cuda_tuning *tuning; // NULL but at the start, with --tune
   bd_cuda_accumulators *accumulators;
+  bd_cuda_grouping *grouping;     // NULL: the stage has none
   bd_cuda_dnn_use *dnn;           // NULL: nothing has asked for it, or no rank uses it
   bd_cuda_attentions *attentions; // NULL: none
   bd_cuda_convolved *convolved;   // the first shape of convolutions, or NULL

@@ -2,7 +2,8 @@
 // generated kernels, but all of the CUDA runtime links into it. TINY_RANKS: how many ranks have a
 // replica of the weight and add their gradients up (1). TINY_STAGES=2: as many again get the weight
 // sent, and send its gradient back. TINY_ARCHITECTURES: what its device code,
-// of which it has none, would be for. TINY_F8: it says that it has products in 8 bits.
+// of which it has none, would be for. TINY_F8: it says that it has products in 8 bits. TINY_ENDS:
+// the host waits many times in a step for what the ranks of a stage have added up.
 #include "runtime/braid_rt.h"
 
 #include <stdlib.h>
@@ -15,6 +16,9 @@ enum {
   STATE = 2 * BYTES, // two moments
   LOSS = 4 * BYTES,
   TOKENS = 5 * BYTES,
+  SUMS = TOKENS + BYTES / 2,
+  ENDS = BYTES / 8, // numbers
+  WAITS = 20,
   LIBRARY = 6 * BYTES,
   LIBRARY_BYTES = 32 << 20,
   MESSAGE = LIBRARY + LIBRARY_BYTES,
@@ -58,8 +62,17 @@ static void read_sample(bd_rt *rt) {
   bd_rt_tokens(rt, 0, 0, 1, (int32_t *)(void *)(bd_rt_arena(rt) + TOKENS));
 }
 
+static void wait_for_sums(bd_rt *rt) {
+  char *const arena = bd_rt_arena(rt);
+  for (int i = 0; getenv("TINY_ENDS") && i < WAITS; i++) {
+    bd_rt_all_reduce(rt, 0, BD_RT_F32, BD_RT_SUM, ENDS, arena + WEIGHT, arena + SUMS);
+    bd_rt_fetch_ends(rt, 0, (const int32_t *)(void *)(arena + SUMS), ENDS);
+  }
+}
+
 static void step(bd_rt *rt) {
   read_sample(rt);
+  wait_for_sums(rt);
   pull(rt, 1);
 }
 
@@ -67,11 +80,13 @@ static void step_of_first(bd_rt *rt) {
   read_sample(rt);
   bd_rt_send(rt, 1, THERE, bd_rt_arena(rt) + WEIGHT, BYTES);
   bd_rt_post(rt);
+  wait_for_sums(rt);
   bd_rt_recv(rt, 1, BACK, bd_rt_arena(rt) + GRADIENT, BYTES);
 }
 
 static void step_of_last(bd_rt *rt) {
   bd_rt_recv(rt, 0, THERE, bd_rt_arena(rt) + WEIGHT, BYTES);
+  wait_for_sums(rt);
   pull(rt, 0);
   bd_rt_send(rt, 0, BACK, bd_rt_arena(rt) + GRADIENT, BYTES);
   bd_rt_post(rt);
@@ -96,6 +111,7 @@ static const bd_rt_weight_run run = {1, 1, &weight};
 static const bd_rt_stage stage = {.arena_bytes = LIBRARY + LIBRARY_BYTES,
                                   .library_offset = LIBRARY,
                                   .library_bytes = LIBRARY_BYTES,
+                                  .most_ends = ENDS,
                                   .weight_count = 1,
                                   .run_count = 1,
                                   .runs = &run,
@@ -103,6 +119,7 @@ static const bd_rt_stage stage = {.arena_bytes = LIBRARY + LIBRARY_BYTES,
 static const bd_rt_stage stages[] = {{.arena_bytes = MESSAGE + BYTES,
                                       .library_offset = LIBRARY,
                                       .library_bytes = LIBRARY_BYTES,
+                                      .most_ends = ENDS,
                                       .send_offset = MESSAGE,
                                       .send_bytes = BYTES,
                                       .weight_count = 1,
@@ -112,6 +129,7 @@ static const bd_rt_stage stages[] = {{.arena_bytes = MESSAGE + BYTES,
                                      {.arena_bytes = MESSAGE + BYTES,
                                       .library_offset = LIBRARY,
                                       .library_bytes = LIBRARY_BYTES,
+                                      .most_ends = ENDS,
                                       .send_offset = MESSAGE,
                                       .send_bytes = BYTES,
                                       .step = step_of_last}};

@@ -184,10 +184,30 @@ static product prepare(const shape *s) {
   return p;
 }
 
-static void multiply(const product *p, float alpha, float beta, void *d, size_t workspace) {
+static void multiply_in(const product *p, float alpha, float beta, void *d, size_t workspace,
+                        cudaStream_t stream) {
   cublasLtMatmul(p->handle, p->desc, &alpha, p->a.device, p->a.layout, p->b.device, p->b.layout,
                  &beta, d, p->d.layout, d, p->d.layout, &p->choice.algo, p->workspace, workspace,
-                 NULL);
+                 stream);
+}
+
+static void multiply(const product *p, float alpha, float beta, void *d, size_t workspace) {
+  multiply_in(p, alpha, beta, d, workspace, NULL);
+}
+
+// Of the first `columns` of B and D from here on.
+static void narrow(const product *p, uint64_t columns) {
+  cublasLtMatrixLayoutSetAttribute(p->b.layout, CUBLASLT_MATRIX_LAYOUT_COLS, &columns,
+                                   sizeof columns);
+  cublasLtMatrixLayoutSetAttribute(p->d.layout, CUBLASLT_MATRIX_LAYOUT_COLS, &columns,
+                                   sizeof columns);
+}
+
+// Whether the algorithm is taken for the product as it is now.
+static int confirms(const product *p) {
+  cublasLtMatmulHeuristicResult_t result;
+  return cublasLtMatmulAlgoCheck(p->handle, p->desc, p->a.layout, p->b.layout, p->d.layout,
+                                 p->d.layout, &p->choice.algo, &result) == CUBLAS_STATUS_SUCCESS;
 }
 
 static double expected(const shape *s, const product *p, int batch, int row, int col) {
@@ -221,6 +241,56 @@ static void products(int rank) {
           check_near_double("a product", &got, &want, 1, tolerance_of(s));
         }
   }
+}
+
+// What was found for more columns does for fewer, where it has been checked.
+static void fewer_columns(int rank) {
+  const shape *const s = &shapes[0];
+  const product p = prepare(s);
+  operand result = p.d;
+  narrow(&p, 4);
+  check_true("the algorithm is confirmed", confirms(&p));
+  multiply(&p, 1, 0, p.d.device, WORKSPACE);
+  result.host = malloc(p.d.bytes);
+  cudaMemcpy(result.host, p.d.device, p.d.bytes, cudaMemcpyDeviceToHost);
+  for (int row = 0; row < s->m; row++)
+    for (int col = 0; col < s->n; col++) {
+      const float got = get(&result, 0, row, col);
+      const double want = col < 4 ? expected(s, &p, 0, row, col) : get(&p.d, 0, row, col);
+      check_near_double("a product of fewer columns", &got, &want, 1, 1e-6);
+    }
+}
+
+static void unchecked(int rank) {
+  const product p = prepare(&shapes[0]);
+  narrow(&p, 4);
+  multiply(&p, 1, 0, p.d.device, WORKSPACE);
+}
+
+static void refusals(int rank) {
+  const product p = prepare(&shapes[0]);
+  int confirmed = 0;
+  children_set("BD_FAKE_REFUSES", 1);
+  check_true("an algorithm's own product is not refused", confirms(&p));
+  for (uint64_t columns = 1; columns < 7; columns++) {
+    narrow(&p, columns);
+    confirmed += confirms(&p);
+  }
+  check_true("some other extents are refused", confirmed > 0 && confirmed < 6);
+}
+
+static void one_workspace(int rank) {
+  const product p = prepare(&shapes[0]);
+  product q = prepare(&shapes[0]);
+  cudaStream_t streams[2];
+  q.workspace = p.workspace;
+  children_set("BD_FAKE_LINGERS", 1);
+  for (int i = 0; i < 2; i++)
+    if (cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking)) abort();
+  multiply_in(&p, 1, 0, p.d.device, WORKSPACE, streams[0]);
+  multiply_in(&q, 1, 0, q.d.device, WORKSPACE, streams[1]);
+  for (int i = 0; i < 2; i++)
+    cudaStreamSynchronize(streams[i]);
 }
 
 static void small_workspace(int rank) {
@@ -271,6 +341,9 @@ static void unaligned(int rank) {
 
 int main(void) {
   children_pass("products", 1, 1, products);
+  children_pass("fewer columns", 1, 1, fewer_columns);
+  children_pass("refusals", 1, 1, refusals);
+  children_fault("the workspace is that of a product that runs", 1, one_workspace);
   children_fault("needs 65536 bytes of workspace, 65535 are given", 1, small_workspace);
   children_fault("factors in 8 bits lie otherwise than TN", 1, transposed_f8);
   children_fault("A: 24 x 16 with stride 24 in 8 bits", 1, no_grain);
@@ -278,6 +351,7 @@ int main(void) {
   children_fault("D overlaps an operand", 1, into_operand);
   children_fault("C: bytes 4 to 144 of an allocation of 140", 1, past_the_end);
   children_fault("the algorithm is another product's", 1, others_algorithm);
+  children_fault("the algorithm is another product's", 1, unchecked);
   children_fault("is not aligned to the 2 bytes that were promised", 1, unaligned);
   return check_result(0);
 }

@@ -73,6 +73,8 @@ run trains 1 0 '' -- --steps 3
 run together 2 '0 0' '' -- --steps 3
 reports together windows 1
 reports together preferred_streams 2
+run waits 2 '0 0' '' TINY_ENDS=1 -- --steps 3
+run waits-of-stages 4 '0 0 0 0' '' TINY_ENDS=1 TINY_STAGES=2 TINY_RANKS=2 -- --steps 3
 run no-windows 2 '0 0' '' BD_FAKE_WINDOWS=0 -- --steps 3
 reports no-windows windows 0
 run old-windows 2 '0 0' '' BD_FAKE_NCCL=22605 -- --steps 3
@@ -134,11 +136,19 @@ for troubled in 1 -2; do
   [ -n "$(grep 'step 2/' log.0)" ] || fail 'NCCL fails before the step that it is to fail in'
   run async-remote-error 3 '10 10 10' 'NCCL failed on rank [0-2]: remote error, in ' \
     BD_FAKE_TROUBLED=$troubled BD_FAKE_ASYNC_ERROR=6 BD_FAKE_AFTER=20 -- --steps 1000000
+  run async-error-while-waiting 3 '4 4 4' 'NCCL failed on rank [0-2]: error, in .*; NCCL_DEBUG=WARN' TINY_ENDS=1 \
+    BD_FAKE_TROUBLED=$troubled BD_FAKE_ASYNC_ERROR=2 BD_FAKE_AFTER=70 -- --steps 1000000
 done
 
 # Ranks that die: also where NCCL tells of it first, and where another rank's own thread waits inside of NCCL.
 victim=1
 run dead-rank 3 '10 137 10' 'rank 1 ended early' -- --steps 1000000
+for victim in 0 1; do
+  codes=(10 10) codes[victim]=137
+  run dead-while-waiting-$victim 2 "${codes[*]}" "rank $victim ended early" TINY_ENDS=1 -- --steps 1000000
+done
+victim=1
+run dead-while-stages-wait 4 '10 137 10 10' 'rank 1 ended early' TINY_ENDS=1 TINY_STAGES=2 TINY_RANKS=2 -- --steps 1000000
 victim=0
 run dead-host 2 '137 10' 'rank 0 ended early' -- --steps 1000000
 run dead-host-of-four 4 '137 10 10 10' 'rank 0 ended early' -- --steps 1000000

@@ -67,7 +67,11 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
                                                 cublasLtMatrixLayoutAttribute_t attribute,
                                                 const void *value, size_t bytes) {
   bd_fake_layout *const l = layout_of(__func__, layout);
-  if (attribute == CUBLASLT_MATRIX_LAYOUT_ORDER)
+  if (attribute == CUBLASLT_MATRIX_LAYOUT_ROWS)
+    take(__func__, (int)attribute, value, bytes, &l->rows, sizeof l->rows);
+  else if (attribute == CUBLASLT_MATRIX_LAYOUT_COLS)
+    take(__func__, (int)attribute, value, bytes, &l->cols, sizeof l->cols);
+  else if (attribute == CUBLASLT_MATRIX_LAYOUT_ORDER)
     take(__func__, (int)attribute, value, bytes, &l->order, sizeof l->order);
   else if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT)
     take(__func__, (int)attribute, value, bytes, &l->batch, sizeof l->batch);
@@ -222,6 +226,42 @@ static uint64_t key_of(const bd_fake_matmul *problem) {
          bd_fake_sum_of(&problem->d, sizeof problem->d) * 13;
 }
 
+// The same of all products that differ in their extents alone.
+static uint64_t kind_of(const bd_fake_matmul *problem) {
+  bd_fake_matmul kind = *problem;
+  bd_fake_layout *const layouts[] = {&kind.a, &kind.b, &kind.c, &kind.d};
+  for (int i = 0; i < 4; i++)
+    layouts[i]->rows = layouts[i]->cols = 0;
+  return key_of(&kind);
+}
+
+// What products of other extents than an algorithm was chosen for have been checked with it.
+enum { MOST_CHECKED = 1 << 14 };
+static uint64_t checked[MOST_CHECKED];
+static int checked_count;
+
+static uint64_t pair_of(const bd_fake_algorithm *algorithm, const bd_fake_matmul *problem) {
+  return algorithm->key * 3 + algorithm->variant * 5 + key_of(problem) * 7;
+}
+
+static int was_checked(const bd_fake_algorithm *algorithm, const bd_fake_matmul *problem) {
+  const uint64_t pair = pair_of(algorithm, problem);
+  for (int i = checked_count - 1; i >= 0; i--)
+    if (checked[i] == pair) return 1;
+  return 0;
+}
+
+// BD_FAKE_REFUSES: half of the extents that an algorithm was not chosen for are none that it takes.
+static int takes(const bd_fake_algorithm *algorithm, const bd_fake_matmul *problem) {
+  if (algorithm->key == key_of(problem)) return 1;
+  if (algorithm->kind != kind_of(problem)) return 0;
+  if (bd_fake_setting("BD_FAKE_REFUSES", 0) && key_of(problem) >> 32 & 1) return 0;
+  if (was_checked(algorithm, problem)) return 1;
+  if (checked_count == MOST_CHECKED) bd_fake_fault(__func__, "too many extents are checked");
+  checked[checked_count++] = pair_of(algorithm, problem);
+  return 1;
+}
+
 // What the address is a multiple of, which is all that is asked of it.
 static uint32_t alignment_of(const void *address) {
   const uint64_t bits = (uint64_t)(uintptr_t)address | DEFAULT_ALIGNMENT;
@@ -242,7 +282,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   // The library says either of what it has no algorithm for.
   if ((uint32_t)bd_fake_setting("BD_FAKE_NO_EPILOGUE", 0) == problem.desc.epilogue)
     return problem.desc.aux ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_NOT_SUPPORTED;
+  bd_fake_count.heuristics++;
   bd_fake_algorithm algorithm = {.key = key_of(&problem),
+                                 .kind = kind_of(&problem),
                                  .workspace_bytes = p->workspace_bytes,
                                  .bias_alignment = alignment_of(problem.desc.bias),
                                  .aux_alignment = alignment_of(problem.desc.aux)};
@@ -260,7 +302,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
   const bd_fake_matmul problem = problem_of(__func__, desc, a, b, c, d);
   bd_fake_algorithm algorithm;
   memcpy(&algorithm, algo, sizeof algorithm);
-  if (algorithm.key != key_of(&problem)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!takes(&algorithm, &problem)) return CUBLAS_STATUS_INVALID_VALUE;
   result->workspaceSize = algorithm.workspace_bytes;
   result->state = bd_fake_algorithm_state(&algorithm);
   return result->state;
@@ -269,7 +311,8 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
 static void check_algorithm(const char *call, const bd_fake_matmul *m,
                             const bd_fake_algorithm *algorithm, size_t workspace_bytes) {
   const void *const operands[] = {m->a_at, m->b_at, m->c_at, m->d_at};
-  if (algorithm->key != key_of(m)) bd_fake_fault(call, "the algorithm is another product's");
+  if (algorithm->key != key_of(m) && !was_checked(algorithm, m))
+    bd_fake_fault(call, "the algorithm is another product's");
   if (bd_fake_algorithm_state(algorithm))
     bd_fake_fault(call, "algorithm %u is not supported", algorithm->variant);
   if (workspace_bytes < algorithm->workspace_bytes)

@@ -44,7 +44,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
   (void)device;
   switch (attribute) {
   case cudaDevAttrMultiProcessorCount:
-    *value = 1;
+    *value = (int)bd_fake_setting("BD_FAKE_PROCESSORS", 1);
     return cudaSuccess;
   case cudaDevAttrComputeCapabilityMajor:
     *value = (int)bd_fake_setting("BD_FAKE_CAPABILITY", 90) / 10;

@@ -56,6 +56,7 @@ int64_t bd_fake_algorithms_digest(void);
 // What the program did, for the report at its end.
 typedef struct bd_fake_counts {
   int64_t device_allocations, device_bytes, device_peak_bytes, pinned_bytes;
+  int64_t heuristics; // that cublasLt was asked for
   int64_t launches, kernels, fills, copies, matmuls, dnn, collectives, messages, streams, graphs;
   int64_t preferred_streams; // of the first priority
   int64_t windows, window_collectives, copy_engine_collectives;

@@ -219,8 +219,35 @@ static void run_batch(const bd_fake_matmul *m, int64_t batch, int parts, float *
   free(b);
 }
 
+// Products that have begun and not ended.
+enum { MOST_AT_ONCE = 64 };
+static const bd_fake_matmul *running[MOST_AT_ONCE];
+
+// BD_FAKE_LINGERS: products of other streams may begin before this one ends, and must have other
+// workspaces. Returns whether it has just begun.
+static int lingers(bd_fake_matmul *m) {
+  int place = 0;
+  if (m->lingers) {
+    while (running[place] != m)
+      place++;
+    running[place] = NULL;
+    return 0;
+  }
+  if (!bd_fake_setting("BD_FAKE_LINGERS", 0)) return 0;
+  for (int i = 0; i < MOST_AT_ONCE; i++)
+    if (running[i] && bd_fake_overlap(running[i]->workspace, running[i]->workspace_bytes,
+                                      m->workspace, m->workspace_bytes))
+      bd_fake_fault("cublasLtMatmul", "the workspace is that of a product that runs");
+  while (running[place])
+    if (++place == MOST_AT_ONCE) bd_fake_fault("cublasLtMatmul", "too many run at once");
+  running[place] = m;
+  m->lingers = 1;
+  return 1;
+}
+
 int bd_fake_matmul_run(void *matmul) {
   const bd_fake_matmul *const m = matmul;
+  if (lingers(matmul)) return 0;
   float *const sums = malloc(2 * (size_t)m->d.cols * sizeof *sums);
   const int parts = bd_fake_begin_product(&m->algorithm);
   if (!sums) abort();

@@ -28,7 +28,7 @@ typedef struct bd_fake_preference {
 } bd_fake_preference;
 
 typedef struct bd_fake_algorithm {
-  uint64_t key; // of the product it was chosen for
+  uint64_t key, kind; // of the product it was chosen for; of products of other extents, too
   uint64_t workspace_bytes;
   uint32_t alignment[4], bias_alignment, aux_alignment;
   uint32_t variant, unused; // see algorithm.c
@@ -48,6 +48,7 @@ typedef struct bd_fake_matmul {
   uint64_t workspace_bytes;
   bd_fake_algorithm algorithm;
   float alpha, beta;
+  int lingers;
 } bd_fake_matmul;
 
 // Extents, types and strides agree; ends the process otherwise.
