@@ -108,7 +108,7 @@ static void fill(call *c, const bd_rt_gemm *s, const bd_rt_epilogue *e, const vo
   c->a = a, c->b = b, c->out = out;
 }
 
-// In a rehearsal with --tune the product is noted.
+// In a rehearsal the product may be noted.
 static void start(bd_rt *rt, const call *c) {
   if (!rt->device->rehearsing)
     bd_cuda_do(rt, run, c, sizeof *c);

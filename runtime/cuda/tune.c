@@ -36,7 +36,8 @@ typedef struct span {
 } span;
 
 void bd_cuda_tune_open(bd_rt *rt) {
-  if (rt->options.tune) rt->device->tuning = bd_rt_allocate(1, sizeof *rt->device->tuning);
+  if (rt->options.tune || rt->ranks > 1)
+    rt->device->tuning = bd_rt_allocate(1, sizeof *rt->device->tuning);
 }
 
 static void close_tuning(bd_rt *rt) {
@@ -355,10 +356,21 @@ static int tune(bd_rt *rt, bd_tune_table *table) {
   return status || exists ? status : write_file(rt, &maker, table);
 }
 
+// A library loads a kernel when it is first wanted, which may wait for all that the device does:
+// for messages and collectives that have begun, were it in a step.
+static void run_once(bd_rt *rt) {
+  const bd_cuda_tuning *const t = rt->device->tuning;
+  for (int i = 0; i < t->count; i++)
+    t->products[i].body(rt, t->products[i].args);
+  bd_rt_settle(rt);
+}
+
 int bd_cuda_tune(bd_rt *rt) {
   bd_tune_table table = {0};
+  int status = 0;
   if (!rt->device->tuning) return 0;
-  const int status = tune(rt, &table);
+  if (rt->options.tune) status = tune(rt, &table);
+  if (!status) run_once(rt);
   bd_tune_free(&table);
   close_tuning(rt);
   return status;

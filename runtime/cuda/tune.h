@@ -5,14 +5,15 @@
 #include "runtime/cuda/product.h"
 #include "runtime/cuda/tune_file.h"
 
-// A rehearsal begins that is to note products; nothing happens without --tune.
+// A rehearsal begins that is to note products; a rank alone notes none without --tune.
 void bd_cuda_tune_open(bd_rt *rt);
 // While it goes on: `body` with `args` makes this product, at addresses in the arena.
 void bd_cuda_tune_note(bd_rt *rt, bd_cuda_product *product, bd_cuda_body body, const void *args,
                        size_t bytes);
-// Collective, after the rehearsal: the noted products get algorithms from the file, or, where there
-// is none, those measured fastest, which are written to it. Measuring overwrites the arena. Returns
-// 0 or a status that all ranks agree on, after one has spoken.
+// Collective, after the rehearsal and before there are communicators: with --tune the noted
+// products get algorithms from the file, or, where there is none, those measured fastest, which are
+// written to it. Then all run once. Overwrites the arena. Returns 0 or a status that all ranks
+// agree on, after one has spoken.
 int bd_cuda_tune(bd_rt *rt);
 
 // tune_product.c. An algorithm and the workspace that it needs:
