@@ -1,16 +1,10 @@
 // Llama: rotary positions, RMS norm, gated perceptron or experts, grouped queries. Stored matrices
 // are [out, in] and read as their transposes; the query matrix [heads * head width, C] becomes [C,
 // heads, head width].
+#include "frontend/llama.h"
 #include "frontend/experts.h"
-#include <math.h>
 
-enum { SITE_ATTENTION = 1 };
-
-typedef struct builder {
-  bd_graph_build graph;
-  const bd_llama_config *config;
-  int64_t sequence;
-} builder;
+typedef bd_llama_builder builder;
 
 static bd_type f32(int rank, const int64_t *dims) {
   return bd_type_make(BD_F32, rank, dims);
@@ -25,23 +19,6 @@ static bd_id add_routed_param(builder *b) {
   return bd_graph_param(&b->graph, "routed_before", bd_experts_routed(b->config), false);
 }
 
-static bd_id normalize(builder *b, const char *name, bd_id x, bd_id gain) {
-  bd_attr eps = bd_attr_real(b->graph.ctx, "eps", b->config->epsilon);
-  return bd_graph_op(&b->graph, name, BD_OP_RMSNORM, 2, (bd_id[]){x, gain}, 1, &eps);
-}
-
-static bd_id rotate(builder *b, const char *name, bd_id x) {
-  bd_ctx *ctx = b->graph.ctx;
-  const bd_rope_stretch *stretch = &b->config->stretch;
-  bd_attr attrs[] = {bd_attr_real(ctx, "theta", b->config->rope_theta),
-                     bd_attr_int(ctx, "inverse", 0),
-                     bd_attr_real(ctx, "factor", stretch->factor),
-                     bd_attr_real(ctx, "low_freq_factor", stretch->low_frequency_factor),
-                     bd_attr_real(ctx, "high_freq_factor", stretch->high_frequency_factor),
-                     bd_attr_int(ctx, "original_positions", stretch->original_positions)};
-  return bd_graph_op(&b->graph, name, BD_OP_ROPE, 1, &x, stretch->factor > 0 ? 6 : 2, attrs);
-}
-
 static void build_embed(builder *b, bd_layer *layer) {
   bd_graph_build *g = &b->graph;
   layer->function = bd_graph_function(g, "embed");
@@ -49,56 +26,6 @@ static void build_embed(builder *b, bd_layer *layer) {
   bd_id embedding =
       bd_graph_layer_weight(g, layer, table(b->config, "embedding", "embed_tokens.weight"));
   bd_graph_result(g, bd_graph_binary(g, "rows", BD_OP_EMBED, embedding, tokens));
-}
-
-// Query, key or value: x times the matrix, plus the bias where the model has one.
-static bd_id project(builder *b, bd_layer *layer, bd_id x, char letter, int64_t heads) {
-  bd_graph_build *g = &b->graph;
-  const bd_llama_config *c = b->config;
-  int64_t width = heads * c->head_width;
-  bd_weight_pattern pattern = bd_transformer_linear(
-      bd_intern_f(g->ctx, "w%c", letter), bd_intern_f(g->ctx, "self_attn.%c_proj.weight", letter),
-      c->width, width, c->init_scale);
-  pattern.type = f32(3, (int64_t[]){c->width, heads, c->head_width});
-  bd_id w = bd_graph_layer_weight(g, layer, pattern);
-  bd_id y = bd_graph_contract(g, bd_intern_f(g->ctx, "%c", letter), "btc,chd->bthd", x, w);
-  if (!c->query_bias) return y;
-  pattern =
-      bd_graph_vector(bd_intern_f(g->ctx, "b%c", letter),
-                      bd_intern_f(g->ctx, "self_attn.%c_proj.bias", letter), BD_INIT_ZEROS, width);
-  pattern.type = f32(2, (int64_t[]){heads, c->head_width});
-  bd_id bias = bd_graph_layer_weight(g, layer, pattern);
-  return bd_graph_binary(g, bd_intern_f(g->ctx, "%c_biased", letter), BD_OP_ADD, y, bias);
-}
-
-static bd_id build_attention(builder *b, bd_layer *layer, bd_id x) {
-  bd_graph_build *g = &b->graph;
-  const bd_llama_config *c = b->config;
-  bd_id gain = bd_graph_layer_weight(
-      g, layer, bd_graph_vector("norm_1.g", "input_layernorm.weight", BD_INIT_ONES, c->width));
-  bd_id n = normalize(b, "norm_1", x, gain);
-  bd_id q = rotate(b, "q_rotated", project(b, layer, n, 'q', c->heads));
-  bd_id k = rotate(b, "k_rotated", project(b, layer, n, 'k', c->kv_heads));
-  bd_id v = project(b, layer, n, 'v', c->kv_heads);
-  bd_weight_pattern out = bd_transformer_linear("wo", "self_attn.o_proj.weight",
-                                                c->heads * c->head_width, c->width, c->init_scale);
-  out.type = f32(3, (int64_t[]){c->heads, c->head_width, c->width});
-  bd_id wo = bd_graph_layer_weight(g, layer, out);
-  bd_transformer_attending how = {.name = "attended",
-                                  .scale = 1 / sqrt((double)c->head_width),
-                                  .dropout = c->dropout_attention,
-                                  .causal = true,
-                                  .site = SITE_ATTENTION,
-                                  .hidden = BD_NO_ID,
-                                  .biases = BD_NO_ID};
-  bd_id attended = bd_transformer_attention(g, q, k, v, &how);
-  bd_id y = bd_graph_contract(g, "o", "bthd,hdc->btc", attended, wo);
-  if (c->output_bias) {
-    bd_id bias = bd_graph_layer_weight(
-        g, layer, bd_graph_vector("bo", "self_attn.o_proj.bias", BD_INIT_ZEROS, c->width));
-    y = bd_graph_binary(g, "o_biased", BD_OP_ADD, y, bias);
-  }
-  return bd_graph_binary(g, "middle", BD_OP_ADD, x, y);
 }
 
 // x times the matrix `name`, plus the bias where the model has one.
@@ -137,11 +64,11 @@ static void build_block(builder *b, bd_layer *layer) {
   layer->function = bd_graph_function(g, "block");
   bd_id x = bd_graph_param(g, "x", bd_transformer_activations(b->sequence, c->width), false);
   if (c->balance > 0) before = add_routed_param(b);
-  x = build_attention(b, layer, x);
+  x = bd_llama_attention(b, layer, x);
   bd_id gain = bd_graph_layer_weight(
       g, layer,
       bd_graph_vector("norm_2.g", "post_attention_layernorm.weight", BD_INIT_ONES, c->width));
-  bd_id n = normalize(b, "norm_2", x, gain);
+  bd_id n = bd_llama_normalize(b, "norm_2", x, gain);
   bd_id y = c->experts > 0
                 ? bd_experts_perceive(g, layer, c, b->sequence, n, c->balance > 0 ? &routed : NULL)
                 : build_perceptron(b, layer, n);
@@ -169,7 +96,7 @@ static void build_head(builder *b, bd_layer *layer) {
   bd_id gain = bd_graph_layer_weight(
       g, layer, bd_graph_vector("norm.g", "norm.weight", BD_INIT_ONES, c->width));
   bd_id lm = bd_graph_param(g, "lm", f32(2, (int64_t[]){c->vocabulary, c->width}), true);
-  bd_id n = normalize(b, "norm", x, gain);
+  bd_id n = bd_llama_normalize(b, "norm", x, gain);
   bd_id loss = bd_transformer_cross_entropy(g, bd_transformer_logits(g, n, lm), targets);
   if (c->balance > 0)
     loss = bd_graph_binary(g, "balanced_loss", BD_OP_ADD, loss,

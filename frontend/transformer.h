@@ -28,9 +28,10 @@ typedef struct bd_llama_config {
   bd_rope_stretch stretch;
   double dropout_attention, init_scale;
   bool tied, mlp_bias;
-  bool query_bias;  // of queries, keys and values
-  bool output_bias; // of what attention gives
-  int64_t window;   // positions that attention looks back; 0: all
+  bool query_bias;   // of queries, keys and values
+  bool output_bias;  // of what attention gives
+  bool normed_heads; // queries and keys: each head, before it is turned
+  int64_t window;    // positions that attention looks back; 0: all
   // Of a mixture of experts, each a perceptron of width `inner`; 0: one perceptron for all tokens.
   int64_t experts;
   int64_t choices;  // experts of a token

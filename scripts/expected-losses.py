@@ -144,6 +144,8 @@ def llama_shapes(c):
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
         shapes[h + "input_layernorm.weight"] = shapes[h + "post_attention_layernorm.weight"] = [width]
+        if c["model_type"] == "qwen3":
+            shapes[h + "self_attn.q_norm.weight"] = shapes[h + "self_attn.k_norm.weight"] = [head]
         matrices = [("self_attn.q_proj", queries, width), ("self_attn.k_proj", keys, width),
                     ("self_attn.v_proj", keys, width), ("self_attn.o_proj", width, queries)]
         if c["model_type"] == "mixtral":
@@ -287,7 +289,7 @@ def gpt2_logits(c, w, tokens):
 
 
 def llama_head_width(c):
-    return c["hidden_size"] // c["num_attention_heads"]
+    return c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
 
 
 def rotate(x, theta):
@@ -330,19 +332,22 @@ def llama_logits(c, w, tokens):
     heads, groups = c["num_attention_heads"], c["num_key_value_heads"]
 
     def norm(x, name):
-        return x * torch.rsqrt((x * x).mean(2, keepdim=True) + c["rms_norm_eps"]) * w[name + ".weight"]
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + c["rms_norm_eps"]) * w[name + ".weight"]
 
     def project(x, name):
         y = x @ w[name + ".weight"].T
         return y + w[name + ".bias"] if name + ".bias" in w else y
+
+    def turned(x, h, letter, count):
+        y = split_heads(project(x, f"{h}{letter}_proj"), count)
+        return rotate(norm(y, f"{h}{letter}_norm") if f"{h}{letter}_norm.weight" in w else y, c["rope_theta"])
 
     experts = Experts(c, w) if c["model_type"] == "mixtral" else None
     x = w["model.embed_tokens.weight"][tokens.long()]
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
         n = norm(x, h + "input_layernorm")
-        q = rotate(split_heads(project(n, h + "self_attn.q_proj"), heads), c["rope_theta"])
-        k = rotate(split_heads(project(n, h + "self_attn.k_proj"), groups), c["rope_theta"])
+        q, k = turned(n, h + "self_attn.", "q", heads), turned(n, h + "self_attn.", "k", groups)
         v = split_heads(project(n, h + "self_attn.v_proj"), groups)
         k, v = (part.repeat_interleave(heads // groups, 1) for part in (k, v))
         x = x + project(join_heads(attend(q, k, v)), h + "self_attn.o_proj")
@@ -472,6 +477,7 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "mistral": (llama_shapes, llama_logits, causal_samples, "MistralForCausalLM"),
             "mixtral": (llama_shapes, llama_logits, None, "MixtralForCausalLM"),
             "qwen2": (llama_shapes, llama_logits, None, "Qwen2ForCausalLM"),
+            "qwen3": (llama_shapes, llama_logits, None, "Qwen3ForCausalLM"),
             "bert": (bert_shapes, bert_logits, bert_samples, "BertForMaskedLM"),
             "t5": (t5_shapes, t5_logits, t5_samples, "T5ForConditionalGeneration"),
             "vit": (vit_shapes, vit_logits, vit_samples, "ViTForImageClassification")}

@@ -64,6 +64,7 @@ static const struct {
     {"mistral", load_llama, {.built = {"MistralForCausalLM"}, .body = "MistralModel"}},
     {"mixtral", load_llama, {.built = {"MixtralForCausalLM"}, .body = "MixtralModel"}},
     {"qwen2", load_llama, {.built = {"Qwen2ForCausalLM"}, .body = "Qwen2Model"}},
+    {"qwen3", load_llama, {.built = {"Qwen3ForCausalLM"}, .body = "Qwen3Model"}},
     {"bert", load_bert, {.built = {"BertForMaskedLM"}, .more = "BertForPreTraining"}},
     {"t5",
      load_t5,

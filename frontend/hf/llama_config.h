@@ -1,0 +1,21 @@
+// What the configurations of Llama's kin are read from.
+#ifndef BD_FRONTEND_HF_LLAMA_CONFIG_H
+#define BD_FRONTEND_HF_LLAMA_CONFIG_H
+#include "frontend/hf/hf.h"
+
+// Members of the mixtures; each list ends with NULL.
+extern const char *const bd_hf_mixtral_keys[];
+
+// `rope_scaling` of transformers 4 (kind under `rope_type`, older `type`), `rope_parameters` of 5:
+// the member `key`, which may be absent.
+BD_NODISCARD bd_status bd_hf_rope(bd_ctx *ctx, const bd_json *json, const char *key,
+                                  bd_llama_config *config);
+
+// The window of the layers that have one: what `layer_types` says of each, else what
+// `use_sliding_window` says of some.
+BD_NODISCARD bd_status bd_hf_window_of_some(bd_ctx *ctx, const bd_json *json,
+                                            bd_llama_config *config);
+
+BD_NODISCARD bd_status bd_hf_read_mixtral(bd_ctx *ctx, const bd_json *json,
+                                          bd_llama_config *config);
+#endif

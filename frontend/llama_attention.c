@@ -1,0 +1,96 @@
+// Attention of Llama and its kin: x is normalized, queries and keys are turned by their positions,
+// and in some families each head of them is normalized before.
+#include "frontend/llama.h"
+#include <math.h>
+
+enum { SITE_ATTENTION = 1 };
+
+typedef bd_llama_builder builder;
+
+static bd_type f32(int rank, const int64_t *dims) {
+  return bd_type_make(BD_F32, rank, dims);
+}
+
+bd_id bd_llama_normalize(builder *b, const char *name, bd_id x, bd_id gain) {
+  bd_attr eps = bd_attr_real(b->graph.ctx, "eps", b->config->epsilon);
+  return bd_graph_op(&b->graph, name, BD_OP_RMSNORM, 2, (bd_id[]){x, gain}, 1, &eps);
+}
+
+static bd_id rotate(builder *b, const char *name, bd_id x) {
+  bd_ctx *ctx = b->graph.ctx;
+  const bd_rope_stretch *stretch = &b->config->stretch;
+  bd_attr attrs[] = {bd_attr_real(ctx, "theta", b->config->rope_theta),
+                     bd_attr_int(ctx, "inverse", 0),
+                     bd_attr_real(ctx, "factor", stretch->factor),
+                     bd_attr_real(ctx, "low_freq_factor", stretch->low_frequency_factor),
+                     bd_attr_real(ctx, "high_freq_factor", stretch->high_frequency_factor),
+                     bd_attr_int(ctx, "original_positions", stretch->original_positions)};
+  return bd_graph_op(&b->graph, name, BD_OP_ROPE, 1, &x, stretch->factor > 0 ? 6 : 2, attrs);
+}
+
+// Query, key or value: x times the matrix, plus the bias where the model has one.
+static bd_id project(builder *b, bd_layer *layer, bd_id x, char letter, int64_t heads) {
+  bd_graph_build *g = &b->graph;
+  const bd_llama_config *c = b->config;
+  int64_t width = heads * c->head_width;
+  bd_weight_pattern pattern = bd_transformer_linear(
+      bd_intern_f(g->ctx, "w%c", letter), bd_intern_f(g->ctx, "self_attn.%c_proj.weight", letter),
+      c->width, width, c->init_scale);
+  pattern.type = f32(3, (int64_t[]){c->width, heads, c->head_width});
+  bd_id w = bd_graph_layer_weight(g, layer, pattern);
+  bd_id y = bd_graph_contract(g, bd_intern_f(g->ctx, "%c", letter), "btc,chd->bthd", x, w);
+  if (!c->query_bias) return y;
+  pattern =
+      bd_graph_vector(bd_intern_f(g->ctx, "b%c", letter),
+                      bd_intern_f(g->ctx, "self_attn.%c_proj.bias", letter), BD_INIT_ZEROS, width);
+  pattern.type = f32(2, (int64_t[]){heads, c->head_width});
+  bd_id bias = bd_graph_layer_weight(g, layer, pattern);
+  return bd_graph_binary(g, bd_intern_f(g->ctx, "%c_biased", letter), BD_OP_ADD, y, bias);
+}
+
+// Query or key: projected, each head normalized where the family does so, then turned.
+static bd_id project_turned(builder *b, bd_layer *layer, bd_id x, char letter, int64_t heads) {
+  bd_graph_build *g = &b->graph;
+  const bd_llama_config *c = b->config;
+  bd_id y = project(b, layer, x, letter, heads);
+  if (c->normed_heads) {
+    const char *name = bd_intern_f(g->ctx, "%c_norm", letter);
+    bd_id gain =
+        bd_graph_layer_weight(g, layer,
+                              bd_graph_vector(bd_intern_f(g->ctx, "%s.g", name),
+                                              bd_intern_f(g->ctx, "self_attn.%s.weight", name),
+                                              BD_INIT_ONES, c->head_width));
+    y = bd_llama_normalize(b, name, y, gain);
+  }
+  return rotate(b, bd_intern_f(g->ctx, "%c_rotated", letter), y);
+}
+
+bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
+  bd_graph_build *g = &b->graph;
+  const bd_llama_config *c = b->config;
+  bd_id gain = bd_graph_layer_weight(
+      g, layer, bd_graph_vector("norm_1.g", "input_layernorm.weight", BD_INIT_ONES, c->width));
+  bd_id n = bd_llama_normalize(b, "norm_1", x, gain);
+  bd_id q = project_turned(b, layer, n, 'q', c->heads);
+  bd_id k = project_turned(b, layer, n, 'k', c->kv_heads);
+  bd_id v = project(b, layer, n, 'v', c->kv_heads);
+  bd_weight_pattern out = bd_transformer_linear("wo", "self_attn.o_proj.weight",
+                                                c->heads * c->head_width, c->width, c->init_scale);
+  out.type = f32(3, (int64_t[]){c->heads, c->head_width, c->width});
+  bd_id wo = bd_graph_layer_weight(g, layer, out);
+  bd_transformer_attending how = {.name = "attended",
+                                  .scale = 1 / sqrt((double)c->head_width),
+                                  .dropout = c->dropout_attention,
+                                  .causal = true,
+                                  .site = SITE_ATTENTION,
+                                  .hidden = BD_NO_ID,
+                                  .biases = BD_NO_ID};
+  bd_id attended = bd_transformer_attention(g, q, k, v, &how);
+  bd_id y = bd_graph_contract(g, "o", "bthd,hdc->btc", attended, wo);
+  if (c->output_bias) {
+    bd_id bias = bd_graph_layer_weight(
+        g, layer, bd_graph_vector("bo", "self_attn.o_proj.bias", BD_INIT_ZEROS, c->width));
+    y = bd_graph_binary(g, "o_biased", BD_OP_ADD, y, bias);
+  }
+  return bd_graph_binary(g, "middle", BD_OP_ADD, x, y);
+}
