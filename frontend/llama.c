@@ -46,35 +46,35 @@ static bd_id apply_linear(builder *b, bd_layer *layer, const char *name, const c
   return bd_graph_binary(g, bd_intern_f(g->ctx, "%s_biased", name), BD_OP_ADD, y, bias);
 }
 
-// What the perceptron gives for the normalized x.
-static bd_id build_perceptron(builder *b, bd_layer *layer, bd_id n) {
+// What a perceptron of width `inner` gives for the normalized x.
+static bd_id build_perceptron(builder *b, bd_layer *layer, bd_id n, int64_t inner) {
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
-  bd_id gate = apply_linear(b, layer, "gate", "btc,cf->btf", n, c->width, c->inner);
-  bd_id up = apply_linear(b, layer, "up", "btc,cf->btf", n, c->width, c->inner);
+  bd_id gate = apply_linear(b, layer, "gate", "btc,cf->btf", n, c->width, inner);
+  bd_id up = apply_linear(b, layer, "up", "btc,cf->btf", n, c->width, inner);
   bd_id h = bd_graph_unary(g, "activated", c->activation, gate);
   h = bd_graph_binary(g, "gated", BD_OP_MUL, h, up);
-  return apply_linear(b, layer, "down", "btf,fc->btc", h, c->inner, c->width);
+  return apply_linear(b, layer, "down", "btf,fc->btc", h, inner, c->width);
 }
 
-static void build_block(builder *b, bd_layer *layer) {
+// `mixture`: of experts.
+static void build_block(builder *b, bd_layer *layer, const char *name, bool mixture) {
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
+  bool balanced = mixture && c->balance > 0;
   bd_id routed = BD_NO_ID, before = BD_NO_ID;
-  layer->function = bd_graph_function(g, "block");
+  layer->function = bd_graph_function(g, name);
   bd_id x = bd_graph_param(g, "x", bd_transformer_activations(b->sequence, c->width), false);
-  if (c->balance > 0) before = add_routed_param(b);
+  if (balanced) before = add_routed_param(b);
   x = bd_llama_attention(b, layer, x);
   bd_id gain = bd_graph_layer_weight(
       g, layer,
       bd_graph_vector("norm_2.g", "post_attention_layernorm.weight", BD_INIT_ONES, c->width));
   bd_id n = bd_llama_normalize(b, "norm_2", x, gain);
-  bd_id y = c->experts > 0
-                ? bd_experts_perceive(g, layer, c, b->sequence, n, c->balance > 0 ? &routed : NULL)
-                : build_perceptron(b, layer, n);
+  bd_id y = mixture ? bd_experts_perceive(g, layer, c, b->sequence, n, balanced ? &routed : NULL)
+                    : build_perceptron(b, layer, n, c->experts > 0 ? c->plain_inner : c->inner);
   bd_graph_result(g, bd_graph_binary(g, "out", BD_OP_ADD, x, y));
-  if (c->balance > 0)
-    bd_graph_result(g, bd_graph_binary(g, "routed_sum", BD_OP_ADD, before, routed));
+  if (balanced) bd_graph_result(g, bd_graph_binary(g, "routed_sum", BD_OP_ADD, before, routed));
 }
 
 // Before the first layer, nothing was routed.
@@ -129,16 +129,19 @@ bd_status bd_llama_build(bd_ctx *ctx, const char *name, const bd_llama_config *c
                    "a sequence of %lld is longer than the sliding window of %lld, which is not "
                    "supported; choose at most %lld with --seq",
                    (long long)b.sequence, (long long)chosen.window, (long long)chosen.window);
-  bd_layer start = {0}, embed = {0}, block = {0}, head = {0};
+  bd_layer start = {0}, embed = {0}, block = {0}, plain = {0}, head = {0};
   if (chosen.balance > 0) build_start(&b, &start);
   build_embed(&b, &embed);
-  build_block(&b, &block);
+  build_block(&b, &block, "block", chosen.experts > 0);
+  if (chosen.plain_layers > 0) build_block(&b, &plain, "plain_block", false);
   build_head(&b, &head);
   bd_type ids = bd_transformer_ids(b.sequence);
   bd_transformer_chain chain = {
       .start = chosen.balance > 0 ? &start : NULL,
       .embed = &embed,
       .block = &block,
+      .plain_block = &plain,
+      .is_plain = chosen.plain,
       .head = &head,
       .layers = chosen.layers,
       .input_count = 1,

@@ -21,6 +21,12 @@ typedef struct bd_rope_stretch {
   int64_t original_positions;
 } bd_rope_stretch;
 
+// What the weights of a mixture of experts are called, behind the layer's prefix: matrices of an
+// expert are `experts`, its number and the rest.
+typedef struct bd_expert_names {
+  const char *router, *experts, *gate, *up, *down;
+} bd_expert_names;
+
 typedef struct bd_llama_config {
   int64_t vocabulary, positions, width, layers, heads, kv_heads, head_width, inner;
   bd_op_kind activation;
@@ -37,6 +43,11 @@ typedef struct bd_llama_config {
   int64_t choices;  // experts of a token
   int64_t capacity; // tokens of a sample that an expert takes at most; 0: all that choose it
   double balance;   // times the loss of uneven load; 0: none
+  bool raw_shares;  // a token's experts weigh their shares of all experts; else of those chosen
+  const bd_expert_names *expert_names; // NULL: Mixtral's
+  // Layers that have one perceptron for all tokens all the same, `plain_inner` wide.
+  const bool *plain; // of each layer; NULL: none has
+  int64_t plain_layers, plain_inner;
   const char *stored_prefix; // of every stored name but lm_head: "model." or ""
 } bd_llama_config;
 

@@ -169,6 +169,10 @@ static bd_id output_matrix(bd_graph_build *build, const bd_transformer_chain *ch
                                             .decay = true});
 }
 
+static const bd_layer *block_of(const bd_transformer_chain *chain, int layer) {
+  return chain->is_plain && chain->is_plain[layer] ? chain->plain_block : chain->block;
+}
+
 bd_id bd_transformer_main(bd_graph_build *g, const bd_transformer_chain *chain) {
   enum { OTHERS = 4 }; // operands of the head beside its weights
   int layers = (int)chain->layers, inputs = chain->input_count;
@@ -181,11 +185,11 @@ bd_id bd_transformer_main(bd_graph_build *g, const bd_transformer_chain *chain) 
         bd_graph_input(g, chain->inputs[i].name, chain->inputs[i].kind, chain->inputs[i].type);
   last[ends] = bd_graph_input(g, "targets", BD_INPUT_TARGETS, chain->targets);
 
-  int stride = streams + chain->block->weight_count; // the operands of one call
+  int stride = streams + BD_MAX_LAYER_WEIGHTS; // the operands of one call, at most
   bd_id *blocks = BD_NEW_ARRAY(g->ctx->arena, bd_id, (int64_t)layers * stride);
   bd_graph_instantiate(g, chain->embed, "", chain->stored_prefix, first + inputs);
   for (int i = 0; i < layers; ++i)
-    bd_graph_instantiate(g, chain->block, bd_intern_f(g->ctx, "%s%d.", chain->block_name, i),
+    bd_graph_instantiate(g, block_of(chain, i), bd_intern_f(g->ctx, "%s%d.", chain->block_name, i),
                          bd_intern_f(g->ctx, "%s%d.", chain->stored_block, i),
                          blocks + i * stride + streams);
   bd_graph_instantiate(g, chain->head, "", chain->stored_prefix, last + ends + 1);
@@ -196,11 +200,14 @@ bd_id bd_transformer_main(bd_graph_build *g, const bd_transformer_chain *chain) 
   if (chain->start) x[1] = bd_graph_call(g, chain->start->function, 0, NULL, "start");
   x[0] = bd_graph_call(g, chain->embed->function, inputs + chain->embed->weight_count, first, "x0");
   for (int i = 0; i < layers; ++i) {
-    for (int k = 0; k < streams; ++k)
-      blocks[i * stride + k] = x[k];
-    x[0] = bd_graph_call(g, chain->block->function, stride, blocks + i * stride,
+    const bd_layer *block = block_of(chain, i);
+    bool plain = block != chain->block;
+    bd_id *in = blocks + i * stride + (plain ? streams - 1 : 0);
+    for (int k = 0; k < (plain ? 1 : streams); ++k)
+      in[k] = x[k];
+    x[0] = bd_graph_call(g, block->function, (plain ? 1 : streams) + block->weight_count, in,
                          bd_intern_f(g->ctx, "x%d", i + 1));
-    if (chain->start) x[1] = x[0] + 1;
+    if (chain->start && !plain) x[1] = x[0] + 1;
   }
   for (int k = 0; k < ends; ++k)
     last[k] = x[k];

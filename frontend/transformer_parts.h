@@ -90,6 +90,10 @@ typedef struct bd_transformer_chain {
   const bd_layer *start;
   bool blocks_read; // else the first input is the second operand of every block
   const bd_layer *embed, *block, *head;
+  // Where a layer `is_plain`, it is this one in the place of `block`, and what follows x passes it
+  // by. NULL: none is.
+  const bd_layer *plain_block;
+  const bool *is_plain;
   int input_count;
   bd_transformer_input inputs[BD_MAX_TRANSFORMER_INPUTS];
   bd_type targets;

@@ -135,6 +135,12 @@ def gpt2_shapes(c):
     return shapes
 
 
+# Of each family with experts: their names and those of the matrices that gate, go down and go up, and the members
+# that say how many there are and how wide each is.
+MIXTURES = {"mixtral": ("block_sparse_moe.", ("w1", "w2", "w3"), "num_local_experts", "intermediate_size"),
+            "qwen3_moe": ("mlp.", ("gate_proj", "down_proj", "up_proj"), "num_experts", "moe_intermediate_size")}
+
+
 def llama_shapes(c):
     width, inner, head = c["hidden_size"], c["intermediate_size"], llama_head_width(c)
     queries, keys = c["num_attention_heads"] * head, c["num_key_value_heads"] * head
@@ -144,16 +150,16 @@ def llama_shapes(c):
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
         shapes[h + "input_layernorm.weight"] = shapes[h + "post_attention_layernorm.weight"] = [width]
-        if c["model_type"] == "qwen3":
+        if c["model_type"] in ("qwen3", "qwen3_moe"):
             shapes[h + "self_attn.q_norm.weight"] = shapes[h + "self_attn.k_norm.weight"] = [head]
         matrices = [("self_attn.q_proj", queries, width), ("self_attn.k_proj", keys, width),
                     ("self_attn.v_proj", keys, width), ("self_attn.o_proj", width, queries)]
-        if c["model_type"] == "mixtral":
-            moe = "block_sparse_moe."
-            matrices.append((moe + "gate", c["num_local_experts"], width))
-            for expert in range(c["num_local_experts"]):
-                matrices += [(f"{moe}experts.{expert}.w1", inner, width), (f"{moe}experts.{expert}.w2", width, inner),
-                             (f"{moe}experts.{expert}.w3", inner, width)]
+        if c["model_type"] in MIXTURES and layer not in c.get("mlp_only_layers", []):
+            moe, parts, count, own = MIXTURES[c["model_type"]]
+            matrices.append((moe + "gate", c[count], width))
+            for expert in range(c[count]):
+                gate, down, up = (f"{moe}experts.{expert}.{part}" for part in parts)
+                matrices += [(gate, c[own], width), (down, width, c[own]), (up, c[own], width)]
         else:
             matrices += [("mlp.gate_proj", inner, width), ("mlp.up_proj", inner, width),
                          ("mlp.down_proj", width, inner)]
@@ -302,30 +308,34 @@ def rotate(x, theta):
 
 
 class Experts:
-    """The perceptrons of Mixtral and the load of each, over all layers."""
+    """The perceptrons of a mixture and the load of each, over all layers."""
     def __init__(self, c, w):
         self.c, self.w, self.shares, self.chosen = c, w, [], []
+        _, self.parts, count, _ = MIXTURES[c.get("model_type", "mixtral")]
+        self.count, self.of_chosen = c[count], c.get("norm_topk_prob", True)
 
     def perceive(self, x, h):
-        count, width = self.c["num_local_experts"], self.c["hidden_size"]
-        flat = x.reshape(-1, width)
+        count = self.count
+        flat = x.reshape(-1, self.c["hidden_size"])
         share = torch.softmax(flat @ self.w[h + "gate.weight"].T, 1)
         best, which = torch.topk(share, self.c["num_experts_per_tok"], 1)
         mark = functional.one_hot(which, count)
-        weight = (mark * (best / best.sum(1, keepdim=True))[:, :, None]).sum(1)
+        if self.of_chosen:
+            best = best / best.sum(1, keepdim=True)
+        weight = (mark * best[:, :, None]).sum(1)
         self.shares.append(share)
         self.chosen.append(mark)
         y = 0
         for expert in range(count):
-            w1, w2, w3 = (self.w[f"{h}experts.{expert}.w{number}.weight"].T for number in (1, 2, 3))
-            y = y + weight[:, expert, None] * ((functional.silu(flat @ w1) * (flat @ w3)) @ w2)
+            gate, down, up = (self.w[f"{h}experts.{expert}.{part}.weight"].T for part in self.parts)
+            y = y + weight[:, expert, None] * ((functional.silu(flat @ gate) * (flat @ up)) @ down)
         return y.reshape(x.shape)
 
     def balance(self):
         if not self.c["output_router_logits"]:
             return 0
         chosen, share = torch.cat(self.chosen).double().mean(0), torch.cat(self.shares).mean(0)
-        return self.c["router_aux_loss_coef"] * self.c["num_local_experts"] * (chosen * share).sum()
+        return self.c["router_aux_loss_coef"] * self.count * (chosen * share).sum()
 
 
 def llama_logits(c, w, tokens):
@@ -342,7 +352,7 @@ def llama_logits(c, w, tokens):
         y = split_heads(project(x, f"{h}{letter}_proj"), count)
         return rotate(norm(y, f"{h}{letter}_norm") if f"{h}{letter}_norm.weight" in w else y, c["rope_theta"])
 
-    experts = Experts(c, w) if c["model_type"] == "mixtral" else None
+    experts = Experts(c, w) if c["model_type"] in MIXTURES else None
     x = w["model.embed_tokens.weight"][tokens.long()]
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
@@ -352,8 +362,8 @@ def llama_logits(c, w, tokens):
         k, v = (part.repeat_interleave(heads // groups, 1) for part in (k, v))
         x = x + project(join_heads(attend(q, k, v)), h + "self_attn.o_proj")
         n = norm(x, h + "post_attention_layernorm")
-        if experts:
-            x = x + experts.perceive(n, h + "block_sparse_moe.")
+        if experts and layer not in c.get("mlp_only_layers", []):
+            x = x + experts.perceive(n, h + MIXTURES[c["model_type"]][0])
             continue
         gated = functional.silu(project(n, h + "mlp.gate_proj")) * project(n, h + "mlp.up_proj")
         x = x + project(gated, h + "mlp.down_proj")
@@ -478,6 +488,7 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "mixtral": (llama_shapes, llama_logits, None, "MixtralForCausalLM"),
             "qwen2": (llama_shapes, llama_logits, None, "Qwen2ForCausalLM"),
             "qwen3": (llama_shapes, llama_logits, None, "Qwen3ForCausalLM"),
+            "qwen3_moe": (llama_shapes, llama_logits, None, "Qwen3MoeForCausalLM"),
             "bert": (bert_shapes, bert_logits, bert_samples, "BertForMaskedLM"),
             "t5": (t5_shapes, t5_logits, t5_samples, "T5ForConditionalGeneration"),
             "vit": (vit_shapes, vit_logits, vit_samples, "ViTForImageClassification")}

@@ -112,7 +112,7 @@ static bd_status read_qwen2(bd_ctx *ctx, const bd_json *json, bd_llama_config *c
 }
 
 // Each head of queries and keys is normalized.
-static bd_status read_qwen3(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
+bd_status bd_hf_read_qwen3(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   BD_TRY(bd_hf_refuse_true(ctx, json, "mlp_bias"));
   BD_TRY(bd_json_bool(ctx, json, "attention_bias", false, &c->query_bias));
   c->output_bias = c->query_bias;
@@ -150,7 +150,19 @@ static const struct {
     {"qwen3",
      keys,
      {.vocabulary = 151936, .positions = 32768, .inner = 22016, .kv_heads = 32, .head_width = 128},
-     read_qwen3}};
+     bd_hf_read_qwen3},
+    {"qwen3_moe",
+     bd_hf_qwen3_moe_keys,
+     {.vocabulary = 151936,
+      .positions = 32768,
+      .width = 2048,
+      .layers = 24,
+      .inner = 6144,
+      .kv_heads = 4,
+      .experts = 128,
+      .choices = 8,
+      .balance = 0.001},
+     bd_hf_read_qwen3_moe}};
 
 bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model_type,
                              bd_llama_config *out_config) {
@@ -160,8 +172,9 @@ bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model
     assert(family < sizeof families / sizeof families[0]);
   }
   bd_llama_config c = families[family].defaults;
-  c.width = 4096;
-  c.layers = c.heads = 32;
+  if (c.width == 0) c.width = 4096;
+  if (c.layers == 0) c.layers = 32;
+  c.heads = 32;
   c.activation = BD_OP_SILU;
   if (c.epsilon == 0) c.epsilon = 1e-6;
   if (c.rope_theta == 0) c.rope_theta = 10000;

@@ -5,6 +5,7 @@
 
 // Members of the mixtures; each list ends with NULL.
 extern const char *const bd_hf_mixtral_keys[];
+extern const char *const bd_hf_qwen3_moe_keys[];
 
 // `rope_scaling` of transformers 4 (kind under `rope_type`, older `type`), `rope_parameters` of 5:
 // the member `key`, which may be absent.
@@ -18,4 +19,7 @@ BD_NODISCARD bd_status bd_hf_window_of_some(bd_ctx *ctx, const bd_json *json,
 
 BD_NODISCARD bd_status bd_hf_read_mixtral(bd_ctx *ctx, const bd_json *json,
                                           bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_qwen3(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_qwen3_moe(bd_ctx *ctx, const bd_json *json,
+                                            bd_llama_config *config);
 #endif
