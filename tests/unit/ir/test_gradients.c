@@ -172,6 +172,7 @@ static const gradient_case cases[] = {
     {.kind = BD_OP_EMBED, .in = {F(4, 2), I(7)}, .indices = 4},
     {.kind = BD_OP_ROPE, .in = {F(2, 3, 2, 6)}, {REAL("theta", 100)}},
     {.kind = BD_OP_ROPE, .in = {F(1, 3, 2, 4)}, {REAL("theta", 100), INT("inverse", 1)}},
+    {.kind = BD_OP_ROPE, .in = {F(2, 3, 2, 7)}, {REAL("theta", 100), INT("turned", 4)}},
     {.kind = BD_OP_ROPE,
      {F(1, 5, 1, 8)},
      {REAL("theta", 50), REAL("factor", 8), REAL("low_freq_factor", 1), REAL("high_freq_factor", 4),
