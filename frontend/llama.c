@@ -6,6 +6,9 @@
 
 typedef bd_llama_builder builder;
 
+// Attention has those before.
+enum { SITE_PERCEPTRON = 3 };
+
 static bd_type f32(int rank, const int64_t *dims) {
   return bd_type_make(BD_F32, rank, dims);
 }
@@ -28,15 +31,16 @@ static void build_embed(builder *b, bd_layer *layer) {
   bd_graph_result(g, bd_graph_binary(g, "rows", BD_OP_EMBED, embedding, tokens));
 }
 
-// x times the matrix `name`, plus the bias where the model has one.
-static bd_id apply_linear(builder *b, bd_layer *layer, const char *name, const char *rule, bd_id x,
-                          int64_t in, int64_t out) {
+// x times the matrix `name`, plus the bias where the model has one. `part`: of the two
+// that one stored matrix has, or -1.
+static bd_id apply_linear(builder *b, bd_layer *layer, const char *name, int part, const char *rule,
+                          bd_id x, int64_t in, int64_t out) {
   bd_graph_build *g = &b->graph;
-  bd_id w =
-      bd_graph_layer_weight(g, layer,
-                            bd_transformer_linear(bd_intern_f(g->ctx, "%s.w", name),
-                                                  bd_intern_f(g->ctx, "mlp.%s_proj.weight", name),
-                                                  in, out, b->config->init_scale));
+  bd_weight_pattern pattern = bd_transformer_linear(bd_intern_f(g->ctx, "%s.w", name),
+                                                    bd_intern_f(g->ctx, "mlp.%s_proj.weight", name),
+                                                    in, out, b->config->init_scale);
+  if (part >= 0) bd_transformer_take_rows(&pattern, "mlp.gate_up_proj.weight", 2 * out, part * out);
+  bd_id w = bd_graph_layer_weight(g, layer, pattern);
   bd_id y = bd_graph_contract(g, name, rule, x, w);
   if (!b->config->mlp_bias) return y;
   bd_id bias = bd_graph_layer_weight(g, layer,
@@ -50,11 +54,12 @@ static bd_id apply_linear(builder *b, bd_layer *layer, const char *name, const c
 static bd_id build_perceptron(builder *b, bd_layer *layer, bd_id n, int64_t inner) {
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
-  bd_id gate = apply_linear(b, layer, "gate", "btc,cf->btf", n, c->width, inner);
-  bd_id up = apply_linear(b, layer, "up", "btc,cf->btf", n, c->width, inner);
+  bool fused = c->fused;
+  bd_id gate = apply_linear(b, layer, "gate", fused ? 0 : -1, "btc,cf->btf", n, c->width, inner);
+  bd_id up = apply_linear(b, layer, "up", fused ? 1 : -1, "btc,cf->btf", n, c->width, inner);
   bd_id h = bd_graph_unary(g, "activated", c->activation, gate);
   h = bd_graph_binary(g, "gated", BD_OP_MUL, h, up);
-  return apply_linear(b, layer, "down", "btf,fc->btc", h, inner, c->width);
+  return apply_linear(b, layer, "down", -1, "btf,fc->btc", h, inner, c->width);
 }
 
 // `mixture`: of experts.
@@ -73,6 +78,7 @@ static void build_block(builder *b, bd_layer *layer, const char *name, bool mixt
   bd_id n = bd_llama_normalize(b, "norm_2", x, gain);
   bd_id y = mixture ? bd_experts_perceive(g, layer, c, b->sequence, n, balanced ? &routed : NULL)
                     : build_perceptron(b, layer, n, c->experts > 0 ? c->plain_inner : c->inner);
+  y = bd_graph_dropout(g, "y_dropped", y, c->dropout_residual, SITE_PERCEPTRON);
   bd_graph_result(g, bd_graph_binary(g, "out", BD_OP_ADD, x, y));
   if (balanced) bd_graph_result(g, bd_graph_binary(g, "routed_sum", BD_OP_ADD, before, routed));
 }

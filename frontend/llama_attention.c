@@ -3,7 +3,7 @@
 #include "frontend/llama.h"
 #include <math.h>
 
-enum { SITE_ATTENTION = 1 };
+enum { SITE_ATTENTION = 1, SITE_PROJECTION };
 
 typedef bd_llama_builder builder;
 
@@ -16,16 +16,10 @@ bd_id bd_llama_normalize(builder *b, const char *name, bd_id x, bd_id gain) {
   return bd_graph_op(&b->graph, name, BD_OP_RMSNORM, 2, (bd_id[]){x, gain}, 1, &eps);
 }
 
-static bd_id rotate(builder *b, const char *name, bd_id x) {
-  bd_ctx *ctx = b->graph.ctx;
-  const bd_rope_stretch *stretch = &b->config->stretch;
-  bd_attr attrs[] = {bd_attr_real(ctx, "theta", b->config->rope_theta),
-                     bd_attr_int(ctx, "inverse", 0),
-                     bd_attr_real(ctx, "factor", stretch->factor),
-                     bd_attr_real(ctx, "low_freq_factor", stretch->low_frequency_factor),
-                     bd_attr_real(ctx, "high_freq_factor", stretch->high_frequency_factor),
-                     bd_attr_int(ctx, "original_positions", stretch->original_positions)};
-  return bd_graph_op(&b->graph, name, BD_OP_ROPE, 1, &x, stretch->factor > 0 ? 6 : 2, attrs);
+// The first row of queries, keys or values where they are parts of one stored matrix.
+static int64_t fused_start(const bd_llama_config *c, char letter) {
+  int64_t before = letter == 'q' ? 0 : letter == 'k' ? c->heads : c->heads + c->kv_heads;
+  return before * c->head_width;
 }
 
 // Query, key or value: x times the matrix, plus the bias where the model has one.
@@ -36,6 +30,9 @@ static bd_id project(builder *b, bd_layer *layer, bd_id x, char letter, int64_t 
   bd_weight_pattern pattern = bd_transformer_linear(
       bd_intern_f(g->ctx, "w%c", letter), bd_intern_f(g->ctx, "self_attn.%c_proj.weight", letter),
       c->width, width, c->init_scale);
+  if (c->fused)
+    bd_transformer_take_rows(&pattern, "self_attn.qkv_proj.weight",
+                             (c->heads + 2 * c->kv_heads) * c->head_width, fused_start(c, letter));
   pattern.type = f32(3, (int64_t[]){c->width, heads, c->head_width});
   bd_id w = bd_graph_layer_weight(g, layer, pattern);
   bd_id y = bd_graph_contract(g, bd_intern_f(g->ctx, "%c", letter), "btc,chd->bthd", x, w);
@@ -62,7 +59,8 @@ static bd_id project_turned(builder *b, bd_layer *layer, bd_id x, char letter, i
                                               BD_INIT_ONES, c->head_width));
     y = bd_llama_normalize(b, name, y, gain);
   }
-  return rotate(b, bd_intern_f(g->ctx, "%c_rotated", letter), y);
+  bd_rotary rotary = {c->rope_theta, c->turned, c->stretch};
+  return bd_transformer_rotate(g, bd_intern_f(g->ctx, "%c_rotated", letter), y, &rotary);
 }
 
 bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
@@ -92,5 +90,6 @@ bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
         g, layer, bd_graph_vector("bo", "self_attn.o_proj.bias", BD_INIT_ZEROS, c->width));
     y = bd_graph_binary(g, "o_biased", BD_OP_ADD, y, bias);
   }
+  y = bd_graph_dropout(g, "o_dropped", y, c->dropout_residual, SITE_PROJECTION);
   return bd_graph_binary(g, "middle", BD_OP_ADD, x, y);
 }

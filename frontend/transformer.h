@@ -27,13 +27,22 @@ typedef struct bd_expert_names {
   const char *router, *experts, *gate, *up, *down;
 } bd_expert_names;
 
+// Rotary positions: of each head the first `turned` elements are turned; 0: all.
+typedef struct bd_rotary {
+  double theta;
+  int64_t turned;
+  bd_rope_stretch stretch;
+} bd_rotary;
+
 typedef struct bd_llama_config {
   int64_t vocabulary, positions, width, layers, heads, kv_heads, head_width, inner;
   bd_op_kind activation;
   double epsilon, rope_theta;
   bd_rope_stretch stretch;
-  double dropout_attention, init_scale;
+  int64_t turned; // elements of a head that rotary positions turn; 0: all
+  double dropout_attention, dropout_residual, init_scale;
   bool tied, mlp_bias;
+  bool fused;        // matrices that read the same are parts of one stored tensor
   bool query_bias;   // of queries, keys and values
   bool output_bias;  // of what attention gives
   bool normed_heads; // queries and keys: each head, before it is turned

@@ -26,6 +26,16 @@ bd_weight_pattern bd_transformer_linear(const char *name, const char *stored, in
   return pattern;
 }
 
+void bd_transformer_take_rows(bd_weight_pattern *pattern, const char *stored, int64_t rows,
+                              int64_t start) {
+  bd_storage *storage = &pattern->storage;
+  storage->name = stored;
+  storage->slice_dim = 0;
+  storage->slice_start = start;
+  storage->slice_size = storage->dims[0];
+  storage->dims[0] = rows;
+}
+
 bd_transformer_dense bd_transformer_plain(const char *name, const char *stored, int64_t in,
                                           int64_t out, double scale) {
   return (bd_transformer_dense){.name = name,
@@ -69,6 +79,23 @@ bd_id bd_transformer_normalize(bd_graph_build *g, bd_layer *layer, const bd_tran
                                             BD_INIT_ZEROS, norm->width));
   bd_attr eps = bd_attr_real(g->ctx, "eps", norm->epsilon);
   return bd_graph_op(g, name, BD_OP_LAYERNORM, 3, (bd_id[]){x, gain, shift}, 1, &eps);
+}
+
+bd_id bd_transformer_rotate(bd_graph_build *g, const char *name, bd_id x, const bd_rotary *rotary) {
+  const bd_rope_stretch *stretch = &rotary->stretch;
+  bd_attr attrs[7] = {bd_attr_real(g->ctx, "theta", rotary->theta),
+                      bd_attr_int(g->ctx, "inverse", 0)};
+  int count = 2;
+  if (g->status != BD_OK) return BD_NO_ID;
+  if (rotary->turned > 0 && rotary->turned < g->function->values[x].type.dims[3])
+    attrs[count++] = bd_attr_int(g->ctx, "turned", rotary->turned);
+  if (stretch->factor > 0) {
+    attrs[count++] = bd_attr_real(g->ctx, "factor", stretch->factor);
+    attrs[count++] = bd_attr_real(g->ctx, "low_freq_factor", stretch->low_frequency_factor);
+    attrs[count++] = bd_attr_real(g->ctx, "high_freq_factor", stretch->high_frequency_factor);
+    attrs[count++] = bd_attr_int(g->ctx, "original_positions", stretch->original_positions);
+  }
+  return bd_graph_op(g, name, BD_OP_ROPE, 1, &x, count, attrs);
 }
 
 bd_id bd_transformer_hide(bd_graph_build *g, bd_id ids, int64_t sequence, int64_t padding) {

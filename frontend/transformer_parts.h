@@ -3,6 +3,7 @@
 #ifndef BD_FRONTEND_TRANSFORMER_PARTS_H
 #define BD_FRONTEND_TRANSFORMER_PARTS_H
 #include "frontend/graph_build.h"
+#include "frontend/transformer.h"
 
 // Token numbers or targets, and what flows between blocks.
 bd_type bd_transformer_ids(int64_t sequence);
@@ -33,6 +34,11 @@ bd_transformer_dense bd_transformer_plain(const char *name, const char *stored, 
 bd_id bd_transformer_apply(bd_graph_build *build, bd_layer *layer,
                            const bd_transformer_dense *dense, bd_id x);
 
+// The pattern of a matrix or vector that is stored whole becomes that of rows `start` .. of the
+// tensor `stored`, which has `rows`.
+void bd_transformer_take_rows(bd_weight_pattern *pattern, const char *stored, int64_t rows,
+                              int64_t start);
+
 // Layer normalization of x, `width` wide, by the weights `stored`.gain and `stored`.shift.
 typedef struct bd_transformer_norm {
   int64_t width;
@@ -42,6 +48,10 @@ typedef struct bd_transformer_norm {
 bd_id bd_transformer_normalize(bd_graph_build *build, bd_layer *layer,
                                const bd_transformer_norm *norm, const char *name,
                                const char *stored, bd_id x);
+
+// x [batch, sequence, heads, width] turned by its positions.
+bd_id bd_transformer_rotate(bd_graph_build *build, const char *name, bd_id x,
+                            const bd_rotary *rotary);
 
 // What hides a position: exp of it and any score is 0, and halves of either kind hold it.
 #define BD_TRANSFORMER_HIDDEN (-57344.0)

@@ -152,14 +152,20 @@ def llama_shapes(c):
         shapes[h + "input_layernorm.weight"] = shapes[h + "post_attention_layernorm.weight"] = [width]
         if c["model_type"] in ("qwen3", "qwen3_moe"):
             shapes[h + "self_attn.q_norm.weight"] = shapes[h + "self_attn.k_norm.weight"] = [head]
-        matrices = [("self_attn.q_proj", queries, width), ("self_attn.k_proj", keys, width),
-                    ("self_attn.v_proj", keys, width), ("self_attn.o_proj", width, queries)]
+        matrices = [("self_attn.o_proj", width, queries)]
+        if c["model_type"] == "phi3":
+            matrices.append(("self_attn.qkv_proj", queries + 2 * keys, width))
+        else:
+            matrices += [("self_attn.q_proj", queries, width), ("self_attn.k_proj", keys, width),
+                         ("self_attn.v_proj", keys, width)]
         if c["model_type"] in MIXTURES and layer not in c.get("mlp_only_layers", []):
             moe, parts, count, own = MIXTURES[c["model_type"]]
             matrices.append((moe + "gate", c[count], width))
             for expert in range(c[count]):
                 gate, down, up = (f"{moe}experts.{expert}.{part}" for part in parts)
                 matrices += [(gate, c[own], width), (down, width, c[own]), (up, c[own], width)]
+        elif c["model_type"] == "phi3":
+            matrices += [("mlp.gate_up_proj", 2 * inner, width), ("mlp.down_proj", width, inner)]
         else:
             matrices += [("mlp.gate_proj", inner, width), ("mlp.up_proj", inner, width),
                          ("mlp.down_proj", width, inner)]
@@ -298,8 +304,23 @@ def llama_head_width(c):
     return c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
 
 
-def rotate(x, theta):
-    """Rotary positions, channel i paired with i + half."""
+def split_fused(c, w):
+    """The weights with those of Phi-3 that others are parts of apart."""
+    head, w = llama_head_width(c), dict(w)
+    queries, keys = c["num_attention_heads"] * head, c["num_key_value_heads"] * head
+    for layer in range(c["num_hidden_layers"]):
+        h = f"model.layers.{layer}."
+        w |= zip([f"{h}self_attn.{letter}_proj.weight" for letter in "qkv"],
+                 w[h + "self_attn.qkv_proj.weight"].split((queries, keys, keys)))
+        w |= zip([f"{h}mlp.{name}_proj.weight" for name in ("gate", "up")], w[h + "mlp.gate_up_proj.weight"].chunk(2))
+    return w
+
+
+def rotate(x, theta, share=1.0):
+    """Rotary positions, channel i paired with i + half; of the first channels, a share of them."""
+    turned = int(x.shape[3] * share)
+    if turned < x.shape[3]:
+        return torch.cat((rotate(x[..., :turned], theta), x[..., turned:]), 3)
     half = x.shape[3] // 2
     frequency = theta ** (-torch.arange(half, dtype=x.dtype) / half)
     angle = torch.arange(x.shape[2], dtype=x.dtype)[:, None] * frequency
@@ -340,6 +361,7 @@ class Experts:
 
 def llama_logits(c, w, tokens):
     heads, groups = c["num_attention_heads"], c["num_key_value_heads"]
+    w = split_fused(c, w) if c["model_type"] == "phi3" else w
 
     def norm(x, name):
         return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + c["rms_norm_eps"]) * w[name + ".weight"]
@@ -350,7 +372,8 @@ def llama_logits(c, w, tokens):
 
     def turned(x, h, letter, count):
         y = split_heads(project(x, f"{h}{letter}_proj"), count)
-        return rotate(norm(y, f"{h}{letter}_norm") if f"{h}{letter}_norm.weight" in w else y, c["rope_theta"])
+        return rotate(norm(y, f"{h}{letter}_norm") if f"{h}{letter}_norm.weight" in w else y, c["rope_theta"],
+                      c.get("partial_rotary_factor", 1.0))
 
     experts = Experts(c, w) if c["model_type"] in MIXTURES else None
     x = w["model.embed_tokens.weight"][tokens.long()]
@@ -489,6 +512,7 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "qwen2": (llama_shapes, llama_logits, None, "Qwen2ForCausalLM"),
             "qwen3": (llama_shapes, llama_logits, None, "Qwen3ForCausalLM"),
             "qwen3_moe": (llama_shapes, llama_logits, None, "Qwen3MoeForCausalLM"),
+            "phi3": (llama_shapes, llama_logits, None, "Phi3ForCausalLM"),
             "bert": (bert_shapes, bert_logits, bert_samples, "BertForMaskedLM"),
             "t5": (t5_shapes, t5_logits, t5_samples, "T5ForConditionalGeneration"),
             "vit": (vit_shapes, vit_logits, vit_samples, "ViTForImageClassification")}

@@ -1,4 +1,5 @@
 #include "frontend/hf/llama_config.h"
+#include "frontend/hf/rope_config.h"
 #include <assert.h>
 #include <string.h>
 
@@ -26,6 +27,26 @@ static const char *const keys[] = {"vocab_size",
                                    "max_window_layers",
                                    "layer_types",
                                    NULL};
+static const char *const phi3_keys[] = {"vocab_size",
+                                        "max_position_embeddings",
+                                        "original_max_position_embeddings",
+                                        "hidden_size",
+                                        "intermediate_size",
+                                        "num_hidden_layers",
+                                        "num_attention_heads",
+                                        "num_key_value_heads",
+                                        "hidden_act",
+                                        "rms_norm_eps",
+                                        "rope_theta",
+                                        "rope_scaling",
+                                        "rope_parameters",
+                                        "partial_rotary_factor",
+                                        "embd_pdrop",
+                                        "resid_pdrop",
+                                        "attention_dropout",
+                                        "attention_bias",
+                                        "sliding_window",
+                                        NULL};
 
 static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   BD_TRY(bd_hf_extent(ctx, json, "vocab_size", &c->vocabulary));
@@ -62,15 +83,17 @@ static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_llama_config *c
                  (long long)c->head_width);
 }
 
-static bd_status read_variants(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
-  BD_TRY(bd_json_real(ctx, json, "rope_theta", false, 1, 1e12, &c->rope_theta));
-  BD_TRY(bd_hf_rope(ctx, json, "rope_scaling", c));
-  BD_TRY(bd_hf_rope(ctx, json, "rope_parameters", c));
-  double share = 1;
-  BD_TRY(bd_json_real(ctx, json, "partial_rotary_factor", false, 0, 1, &share));
-  if (share != 1)
-    return bd_fail(ctx, BD_UNSUPPORTED, bd_hf_place(json, "partial_rotary_factor"),
-                   "\"partial_rotary_factor\": only 1 is supported");
+// `in_part`: some elements of a head may be turned alone.
+static bd_status read_variants(bd_ctx *ctx, const bd_json *json, bool in_part, bd_llama_config *c) {
+  static const bd_hf_rotary_keys keys_of_rotary = {"rope_theta", "partial_rotary_factor"};
+  bd_hf_rotary rotary = {.theta = c->rope_theta, .share = 1};
+  BD_TRY(bd_hf_rotary_read(ctx, json, &keys_of_rotary, &rotary));
+  if (in_part)
+    BD_TRY(bd_hf_rotary_turned(ctx, &rotary, c->head_width, &c->turned));
+  else
+    BD_TRY(bd_hf_rotary_whole(ctx, &rotary));
+  c->rope_theta = rotary.theta;
+  c->stretch = rotary.stretch;
   BD_TRY(bd_hf_activation(ctx, json, "hidden_act", &c->activation));
   return bd_json_bool(ctx, json, "tie_word_embeddings", false, &c->tied);
 }
@@ -120,49 +143,74 @@ bd_status bd_hf_read_qwen3(bd_ctx *ctx, const bd_json *json, bd_llama_config *c)
   return bd_hf_window_of_some(ctx, json, c);
 }
 
+// Queries, keys and values are one stored matrix, as are the two of the perceptron that read the
+// same. transformers passes embd_pdrop over.
+static bd_status read_phi3(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
+  double unused = 0;
+  c->fused = true;
+  BD_TRY(bd_hf_refuse_true(ctx, json, "attention_bias"));
+  BD_TRY(bd_hf_probability(ctx, json, "embd_pdrop", &unused));
+  BD_TRY(bd_hf_probability(ctx, json, "resid_pdrop", &c->dropout_residual));
+  return bd_hf_extent(ctx, json, "sliding_window", &c->window);
+}
+
 static const struct {
   const char *model_type;
   const char *const *keys;
   bd_llama_config defaults;
   bd_status (*read)(bd_ctx *ctx, const bd_json *json, bd_llama_config *c);
+  bool turns_in_part;
 } families[] = {
-    {"llama", keys, {.vocabulary = 32000, .positions = 2048, .inner = 11008}, read_llama},
-    {"mistral",
-     keys,
-     {.vocabulary = 32000, .positions = 131072, .inner = 14336, .kv_heads = 8},
-     read_mistral},
-    {"mixtral",
-     bd_hf_mixtral_keys,
-     {.vocabulary = 32000,
-      .positions = 131072,
-      .inner = 14336,
-      .kv_heads = 8,
-      .epsilon = 1e-5,
-      .rope_theta = 1e6,
-      .experts = 8,
-      .choices = 2,
-      .balance = 0.001},
-     bd_hf_read_mixtral},
-    {"qwen2",
-     keys,
-     {.vocabulary = 151936, .positions = 32768, .inner = 22016, .kv_heads = 32},
-     read_qwen2},
-    {"qwen3",
-     keys,
-     {.vocabulary = 151936, .positions = 32768, .inner = 22016, .kv_heads = 32, .head_width = 128},
-     bd_hf_read_qwen3},
-    {"qwen3_moe",
-     bd_hf_qwen3_moe_keys,
-     {.vocabulary = 151936,
-      .positions = 32768,
-      .width = 2048,
-      .layers = 24,
-      .inner = 6144,
-      .kv_heads = 4,
-      .experts = 128,
-      .choices = 8,
-      .balance = 0.001},
-     bd_hf_read_qwen3_moe}};
+    {.model_type = "llama",
+     .keys = keys,
+     .defaults = {.vocabulary = 32000, .positions = 2048, .inner = 11008},
+     .read = read_llama},
+    {.model_type = "mistral",
+     .keys = keys,
+     .defaults = {.vocabulary = 32000, .positions = 131072, .inner = 14336, .kv_heads = 8},
+     .read = read_mistral},
+    {.model_type = "mixtral",
+     .keys = bd_hf_mixtral_keys,
+     .defaults = {.vocabulary = 32000,
+                  .positions = 131072,
+                  .inner = 14336,
+                  .kv_heads = 8,
+                  .epsilon = 1e-5,
+                  .rope_theta = 1e6,
+                  .experts = 8,
+                  .choices = 2,
+                  .balance = 0.001},
+     .read = bd_hf_read_mixtral},
+    {.model_type = "qwen2",
+     .keys = keys,
+     .defaults = {.vocabulary = 151936, .positions = 32768, .inner = 22016, .kv_heads = 32},
+     .read = read_qwen2},
+    {.model_type = "qwen3",
+     .keys = keys,
+     .defaults = {.vocabulary = 151936,
+                  .positions = 32768,
+                  .inner = 22016,
+                  .kv_heads = 32,
+                  .head_width = 128},
+     .read = bd_hf_read_qwen3},
+    {.model_type = "qwen3_moe",
+     .keys = bd_hf_qwen3_moe_keys,
+     .defaults = {.vocabulary = 151936,
+                  .positions = 32768,
+                  .width = 2048,
+                  .layers = 24,
+                  .inner = 6144,
+                  .kv_heads = 4,
+                  .experts = 128,
+                  .choices = 8,
+                  .balance = 0.001},
+     .read = bd_hf_read_qwen3_moe},
+    {.model_type = "phi3",
+     .keys = phi3_keys,
+     .defaults =
+         {.vocabulary = 32064, .positions = 4096, .width = 3072, .inner = 8192, .epsilon = 1e-5},
+     .read = read_phi3,
+     .turns_in_part = true}};
 
 bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model_type,
                              bd_llama_config *out_config) {
@@ -181,7 +229,7 @@ bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model
   c.init_scale = 0.02;
   BD_TRY(bd_hf_only_known(ctx, json, families[family].keys));
   BD_TRY(read_sizes(ctx, json, &c));
-  BD_TRY(read_variants(ctx, json, &c));
+  BD_TRY(read_variants(ctx, json, families[family].turns_in_part, &c));
   BD_TRY(families[family].read(ctx, json, &c));
   BD_TRY(bd_json_real(ctx, json, "rms_norm_eps", false, 1e-12, 1, &c.epsilon));
   BD_TRY(bd_json_real(ctx, json, "initializer_range", false, 0, 10, &c.init_scale));

@@ -7,11 +7,6 @@
 extern const char *const bd_hf_mixtral_keys[];
 extern const char *const bd_hf_qwen3_moe_keys[];
 
-// `rope_scaling` of transformers 4 (kind under `rope_type`, older `type`), `rope_parameters` of 5:
-// the member `key`, which may be absent.
-BD_NODISCARD bd_status bd_hf_rope(bd_ctx *ctx, const bd_json *json, const char *key,
-                                  bd_llama_config *config);
-
 // The window of the layers that have one: what `layer_types` says of each, else what
 // `use_sliding_window` says of some.
 BD_NODISCARD bd_status bd_hf_window_of_some(bd_ctx *ctx, const bd_json *json,

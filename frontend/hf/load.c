@@ -66,6 +66,7 @@ static const struct {
     {"qwen2", load_llama, {.built = {"Qwen2ForCausalLM"}, .body = "Qwen2Model"}},
     {"qwen3", load_llama, {.built = {"Qwen3ForCausalLM"}, .body = "Qwen3Model"}},
     {"qwen3_moe", load_llama, {.built = {"Qwen3MoeForCausalLM"}, .body = "Qwen3MoeModel"}},
+    {"phi3", load_llama, {.built = {"Phi3ForCausalLM"}, .body = "Phi3Model"}},
     {"bert", load_bert, {.built = {"BertForMaskedLM"}, .more = "BertForPreTraining"}},
     {"t5",
      load_t5,
