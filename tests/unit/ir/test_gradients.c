@@ -168,6 +168,7 @@ static const gradient_case cases[] = {
     {.kind = BD_OP_LAYERNORM, .in = {F(3, 5), F(5), F(5)}, {REAL("eps", 1e-2)}},
     {.kind = BD_OP_RMSNORM, .in = {F(2, 3, 6), F(6)}, {REAL("eps", 1e-5)}},
     {.kind = BD_OP_RMSNORM, .in = {F(5), F(5)}, {REAL("eps", 1e-2)}},
+    {.kind = BD_OP_RMSNORM, .in = {F(2, 5), F(5)}, {REAL("eps", 1e-2), REAL("base", 1)}},
     {.kind = BD_OP_EMBED, .in = {F(5, 3), I(2, 4)}, .indices = 5},
     {.kind = BD_OP_EMBED, .in = {F(4, 2), I(7)}, .indices = 4},
     {.kind = BD_OP_ROPE, .in = {F(2, 3, 2, 6)}, {REAL("theta", 100)}},
