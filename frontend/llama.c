@@ -28,7 +28,11 @@ static void build_embed(builder *b, bd_layer *layer) {
   bd_id tokens = bd_graph_param(g, "tokens", bd_transformer_ids(b->sequence), false);
   bd_id embedding =
       bd_graph_layer_weight(g, layer, table(b->config, "embedding", "embed_tokens.weight"));
-  bd_graph_result(g, bd_graph_binary(g, "rows", BD_OP_EMBED, embedding, tokens));
+  bd_id rows = bd_graph_binary(g, "rows", BD_OP_EMBED, embedding, tokens);
+  bd_attr scale = bd_attr_real(g->ctx, "value", b->config->embedding_scale);
+  if (b->config->embedding_scale != 0)
+    rows = bd_graph_op(g, "scaled_rows", BD_OP_SCALE, 1, &rows, 1, &scale);
+  bd_graph_result(g, rows);
 }
 
 // x times the matrix `name`, plus the bias where the model has one. `part`: of the two
@@ -72,10 +76,7 @@ static void build_block(builder *b, bd_layer *layer, const char *name, bool mixt
   bd_id x = bd_graph_param(g, "x", bd_transformer_activations(b->sequence, c->width), false);
   if (balanced) before = add_routed_param(b);
   x = bd_llama_attention(b, layer, x);
-  bd_id gain = bd_graph_layer_weight(
-      g, layer,
-      bd_graph_vector("norm_2.g", "post_attention_layernorm.weight", BD_INIT_ONES, c->width));
-  bd_id n = bd_llama_normalize(b, "norm_2", x, gain);
+  bd_id n = bd_llama_normalize(b, layer, "norm_2", "post_attention_layernorm", x, c->width);
   bd_id y = mixture ? bd_experts_perceive(g, layer, c, b->sequence, n, balanced ? &routed : NULL)
                     : build_perceptron(b, layer, n, c->experts > 0 ? c->plain_inner : c->inner);
   y = bd_graph_dropout(g, "y_dropped", y, c->dropout_residual, SITE_PERCEPTRON);
@@ -99,10 +100,8 @@ static void build_head(builder *b, bd_layer *layer) {
       bd_graph_param(g, "x", bd_transformer_activations(b->sequence, b->config->width), false);
   bd_id routed = c->balance > 0 ? add_routed_param(b) : BD_NO_ID;
   bd_id targets = bd_graph_param(g, "targets", bd_transformer_ids(b->sequence), false);
-  bd_id gain = bd_graph_layer_weight(
-      g, layer, bd_graph_vector("norm.g", "norm.weight", BD_INIT_ONES, c->width));
+  bd_id n = bd_llama_normalize(b, layer, "norm", "norm", x, c->width);
   bd_id lm = bd_graph_param(g, "lm", f32(2, (int64_t[]){c->vocabulary, c->width}), true);
-  bd_id n = bd_llama_normalize(b, "norm", x, gain);
   bd_id loss = bd_transformer_cross_entropy(g, bd_transformer_logits(g, n, lm), targets);
   if (c->balance > 0)
     loss = bd_graph_binary(g, "balanced_loss", BD_OP_ADD, loss,

@@ -10,8 +10,10 @@ typedef struct bd_llama_builder {
   int64_t sequence;
 } bd_llama_builder;
 
-// RMS normalization over the last dimension of x.
-bd_id bd_llama_normalize(bd_llama_builder *builder, const char *name, bd_id x, bd_id gain);
+// RMS normalization over the last dimension of x, `width` wide, by the gain that is stored as
+// `stored`.weight, or by 1 and that.
+bd_id bd_llama_normalize(bd_llama_builder *builder, bd_layer *layer, const char *name,
+                         const char *stored, bd_id x, int64_t width);
 
 // x [batch, sequence, width] and what attention adds to it.
 bd_id bd_llama_attention(bd_llama_builder *builder, bd_layer *layer, bd_id x);

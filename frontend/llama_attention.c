@@ -11,9 +11,17 @@ static bd_type f32(int rank, const int64_t *dims) {
   return bd_type_make(BD_F32, rank, dims);
 }
 
-bd_id bd_llama_normalize(builder *b, const char *name, bd_id x, bd_id gain) {
-  bd_attr eps = bd_attr_real(b->graph.ctx, "eps", b->config->epsilon);
-  return bd_graph_op(&b->graph, name, BD_OP_RMSNORM, 2, (bd_id[]){x, gain}, 1, &eps);
+bd_id bd_llama_normalize(builder *b, bd_layer *layer, const char *name, const char *stored, bd_id x,
+                         int64_t width) {
+  bd_graph_build *g = &b->graph;
+  bool beside = b->config->gains_beside_one;
+  bd_id gain = bd_graph_layer_weight(g, layer,
+                                     bd_graph_vector(bd_intern_f(g->ctx, "%s.g", name),
+                                                     bd_intern_f(g->ctx, "%s.weight", stored),
+                                                     beside ? BD_INIT_ZEROS : BD_INIT_ONES, width));
+  bd_attr attrs[] = {bd_attr_real(g->ctx, "eps", b->config->epsilon),
+                     bd_attr_real(g->ctx, "base", 1)};
+  return bd_graph_op(g, name, BD_OP_RMSNORM, 2, (bd_id[]){x, gain}, beside ? 2 : 1, attrs);
 }
 
 // The first row of queries, keys or values where they are parts of one stored matrix.
@@ -52,12 +60,8 @@ static bd_id project_turned(builder *b, bd_layer *layer, bd_id x, char letter, i
   bd_id y = project(b, layer, x, letter, heads);
   if (c->normed_heads) {
     const char *name = bd_intern_f(g->ctx, "%c_norm", letter);
-    bd_id gain =
-        bd_graph_layer_weight(g, layer,
-                              bd_graph_vector(bd_intern_f(g->ctx, "%s.g", name),
-                                              bd_intern_f(g->ctx, "self_attn.%s.weight", name),
-                                              BD_INIT_ONES, c->head_width));
-    y = bd_llama_normalize(b, name, y, gain);
+    y = bd_llama_normalize(b, layer, name, bd_intern_f(g->ctx, "self_attn.%s", name), y,
+                           c->head_width);
   }
   bd_rotary rotary = {c->rope_theta, c->turned, c->stretch};
   return bd_transformer_rotate(g, bd_intern_f(g->ctx, "%c_rotated", letter), y, &rotary);
@@ -66,9 +70,7 @@ static bd_id project_turned(builder *b, bd_layer *layer, bd_id x, char letter, i
 bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
-  bd_id gain = bd_graph_layer_weight(
-      g, layer, bd_graph_vector("norm_1.g", "input_layernorm.weight", BD_INIT_ONES, c->width));
-  bd_id n = bd_llama_normalize(b, "norm_1", x, gain);
+  bd_id n = bd_llama_normalize(b, layer, "norm_1", "input_layernorm", x, c->width);
   bd_id q = project_turned(b, layer, n, 'q', c->heads);
   bd_id k = project_turned(b, layer, n, 'k', c->kv_heads);
   bd_id v = project(b, layer, n, 'v', c->kv_heads);

@@ -246,12 +246,12 @@ def t5_inner(c):
     return ["wi_0", "wi_1"] if c["feed_forward_proj"].startswith("gated-") else ["wi"]
 
 
-def initial_weights(shapes, dtype):
-    """Uniform: matrices around 0, gains around 1, biases around 0, none of them constant."""
+def initial_weights(shapes, dtype, gains=1.0):
+    """Uniform: matrices around 0, gains around 1 or `gains`, biases around 0, none of them constant."""
     weights = {}
     for number, (name, shape) in enumerate(sorted(shapes.items())):
         gain = len(shape) == 1 and name.endswith("weight")
-        scale, middle = (0.15, 0.0) if len(shape) >= 2 else (0.1, 1.0 if gain else 0.0)
+        scale, middle = (0.15, 0.0) if len(shape) >= 2 else (0.1, gains if gain else 0.0)
         draws = [philox((e, 0, number, 0), (SEED, 0))[0] >> 8 for e in range(math.prod(shape))]
         values = torch.tensor([middle + scale * (2 * u / 2**24 - 1) for u in draws], dtype=torch.float32)
         weights[name] = values.reshape(shape).to(dtype)
@@ -364,7 +364,8 @@ def llama_logits(c, w, tokens):
     w = split_fused(c, w) if c["model_type"] == "phi3" else w
 
     def norm(x, name):
-        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + c["rms_norm_eps"]) * w[name + ".weight"]
+        gain = w[name + ".weight"] + (c["model_type"] in BESIDE_ONE)
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + c["rms_norm_eps"]) * gain
 
     def project(x, name):
         y = x @ w[name + ".weight"].T
@@ -376,7 +377,10 @@ def llama_logits(c, w, tokens):
                       c.get("partial_rotary_factor", 1.0))
 
     experts = Experts(c, w) if c["model_type"] in MIXTURES else None
+    activation = gelu_new if c["model_type"] == "gemma" else functional.silu
     x = w["model.embed_tokens.weight"][tokens.long()]
+    if c["model_type"] == "gemma":
+        x = x * c["hidden_size"] ** 0.5
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
         n = norm(x, h + "input_layernorm")
@@ -388,7 +392,7 @@ def llama_logits(c, w, tokens):
         if experts and layer not in c.get("mlp_only_layers", []):
             x = x + experts.perceive(n, h + MIXTURES[c["model_type"]][0])
             continue
-        gated = functional.silu(project(n, h + "mlp.gate_proj")) * project(n, h + "mlp.up_proj")
+        gated = activation(project(n, h + "mlp.gate_proj")) * project(n, h + "mlp.up_proj")
         x = x + project(gated, h + "mlp.down_proj")
     logits = project(norm(x, "model.norm"), "model.embed_tokens" if c["tie_word_embeddings"] else "lm_head")
     return (logits, experts.balance()) if experts else logits
@@ -513,9 +517,12 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "qwen3": (llama_shapes, llama_logits, None, "Qwen3ForCausalLM"),
             "qwen3_moe": (llama_shapes, llama_logits, None, "Qwen3MoeForCausalLM"),
             "phi3": (llama_shapes, llama_logits, None, "Phi3ForCausalLM"),
+            "gemma": (llama_shapes, llama_logits, None, "GemmaForCausalLM"),
             "bert": (bert_shapes, bert_logits, bert_samples, "BertForMaskedLM"),
             "t5": (t5_shapes, t5_logits, t5_samples, "T5ForConditionalGeneration"),
             "vit": (vit_shapes, vit_logits, vit_samples, "ViTForImageClassification")}
+# Whose gains are 1 and what is stored.
+BESIDE_ONE = {"gemma"}
 # How the folder's weights are stored where it is not as one file of float32: dtype and shards.
 STORED = {"mistral": (torch.float16, 1), "mixtral": (torch.bfloat16, 3), "qwen2": (torch.bfloat16, 3)}
 DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int32: "I32"}
@@ -654,7 +661,7 @@ def make(family, packaged):
     samples = make_samples(config) if make_samples else None
     read = sample_batches(samples) if samples else text_batches(config)
     dtype, shards = STORED.get(family, (torch.float32, 1))
-    weights = initial_weights(shapes(config), dtype)
+    weights = initial_weights(shapes(config), dtype, 0.0 if family in BESIDE_ONE else 1.0)
     if not packaged:
         write_model(folder, weights, shards)
         if samples:

@@ -27,27 +27,6 @@ static const char *const keys[] = {"vocab_size",
                                    "max_window_layers",
                                    "layer_types",
                                    NULL};
-static const char *const phi3_keys[] = {"vocab_size",
-                                        "max_position_embeddings",
-                                        "original_max_position_embeddings",
-                                        "hidden_size",
-                                        "intermediate_size",
-                                        "num_hidden_layers",
-                                        "num_attention_heads",
-                                        "num_key_value_heads",
-                                        "hidden_act",
-                                        "rms_norm_eps",
-                                        "rope_theta",
-                                        "rope_scaling",
-                                        "rope_parameters",
-                                        "partial_rotary_factor",
-                                        "embd_pdrop",
-                                        "resid_pdrop",
-                                        "attention_dropout",
-                                        "attention_bias",
-                                        "sliding_window",
-                                        NULL};
-
 static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   BD_TRY(bd_hf_extent(ctx, json, "vocab_size", &c->vocabulary));
   BD_TRY(bd_hf_extent(ctx, json, "max_position_embeddings", &c->positions));
@@ -143,17 +122,6 @@ bd_status bd_hf_read_qwen3(bd_ctx *ctx, const bd_json *json, bd_llama_config *c)
   return bd_hf_window_of_some(ctx, json, c);
 }
 
-// Queries, keys and values are one stored matrix, as are the two of the perceptron that read the
-// same. transformers passes embd_pdrop over.
-static bd_status read_phi3(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
-  double unused = 0;
-  c->fused = true;
-  BD_TRY(bd_hf_refuse_true(ctx, json, "attention_bias"));
-  BD_TRY(bd_hf_probability(ctx, json, "embd_pdrop", &unused));
-  BD_TRY(bd_hf_probability(ctx, json, "resid_pdrop", &c->dropout_residual));
-  return bd_hf_extent(ctx, json, "sliding_window", &c->window);
-}
-
 static const struct {
   const char *model_type;
   const char *const *keys;
@@ -206,11 +174,23 @@ static const struct {
                   .balance = 0.001},
      .read = bd_hf_read_qwen3_moe},
     {.model_type = "phi3",
-     .keys = phi3_keys,
+     .keys = bd_hf_phi3_keys,
      .defaults =
          {.vocabulary = 32064, .positions = 4096, .width = 3072, .inner = 8192, .epsilon = 1e-5},
-     .read = read_phi3,
-     .turns_in_part = true}};
+     .read = bd_hf_read_phi3,
+     .turns_in_part = true},
+    {.model_type = "gemma",
+     .keys = bd_hf_gemma_keys,
+     .defaults = {.vocabulary = 256000,
+                  .positions = 8192,
+                  .width = 3072,
+                  .layers = 28,
+                  .heads = 16,
+                  .kv_heads = 16,
+                  .head_width = 256,
+                  .inner = 24576,
+                  .tied = true},
+     .read = bd_hf_read_gemma}};
 
 bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model_type,
                              bd_llama_config *out_config) {
@@ -222,7 +202,7 @@ bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model
   bd_llama_config c = families[family].defaults;
   if (c.width == 0) c.width = 4096;
   if (c.layers == 0) c.layers = 32;
-  c.heads = 32;
+  if (c.heads == 0) c.heads = 32;
   c.activation = BD_OP_SILU;
   if (c.epsilon == 0) c.epsilon = 1e-6;
   if (c.rope_theta == 0) c.rope_theta = 10000;

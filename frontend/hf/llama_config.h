@@ -3,9 +3,11 @@
 #define BD_FRONTEND_HF_LLAMA_CONFIG_H
 #include "frontend/hf/hf.h"
 
-// Members of the mixtures; each list ends with NULL.
+// Members of families that have others than Llama; each list ends with NULL.
 extern const char *const bd_hf_mixtral_keys[];
 extern const char *const bd_hf_qwen3_moe_keys[];
+extern const char *const bd_hf_phi3_keys[];
+extern const char *const bd_hf_gemma_keys[];
 
 // The window of the layers that have one: what `layer_types` says of each, else what
 // `use_sliding_window` says of some.
@@ -17,4 +19,6 @@ BD_NODISCARD bd_status bd_hf_read_mixtral(bd_ctx *ctx, const bd_json *json,
 BD_NODISCARD bd_status bd_hf_read_qwen3(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_qwen3_moe(bd_ctx *ctx, const bd_json *json,
                                             bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_phi3(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_gemma(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 #endif
