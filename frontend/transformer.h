@@ -62,6 +62,18 @@ typedef struct bd_llama_config {
   const char *stored_prefix; // of every stored name but lm_head: "model." or ""
 } bd_llama_config;
 
+typedef struct bd_neox_config {
+  int64_t vocabulary, positions, width, layers, heads, inner;
+  bd_op_kind activation;
+  double epsilon;
+  bd_rotary rotary;
+  double dropout_attention, dropout_hidden, init_scale;
+  bool attention_bias;       // of queries, keys, values and what attention gives
+  bool parallel;             // attention and the perceptron read the same
+  bool tied;                 // the output matrix is the embedding
+  const char *stored_prefix; // of every stored name but embed_out: "gpt_neox." or ""
+} bd_neox_config;
+
 // The blocks of encoders as BERT and ViT have them.
 typedef struct bd_encoder_config {
   int64_t width, layers, heads, inner;
@@ -106,6 +118,11 @@ BD_NODISCARD bd_status bd_gpt2_build(bd_ctx *ctx, const char *name, const bd_gpt
 BD_NODISCARD bd_status bd_llama_build(bd_ctx *ctx, const char *name, const bd_llama_config *config,
                                       const bd_model_options *options, bd_loc loc,
                                       bd_module **out_graph);
+
+// The heads divide the width.
+BD_NODISCARD bd_status bd_neox_build(bd_ctx *ctx, const char *name, const bd_neox_config *config,
+                                     const bd_model_options *options, bd_loc loc,
+                                     bd_module **out_graph);
 
 // The heads divide the width; the patches divide the image.
 BD_NODISCARD bd_status bd_bert_build(bd_ctx *ctx, const char *name, const bd_bert_config *config,

@@ -176,6 +176,18 @@ def llama_shapes(c):
     return shapes
 
 
+def neox_shapes(c):
+    width, inner = c["hidden_size"], c["intermediate_size"]
+    shapes = {"gpt_neox.embed_in.weight": [c["vocab_size"], width], "embed_out.weight": [c["vocab_size"], width]}
+    for layer in range(c["num_hidden_layers"]):
+        h = f"gpt_neox.layers.{layer}."
+        shapes |= norm_shapes(h + "input_layernorm", width) | norm_shapes(h + "post_attention_layernorm", width)
+        shapes |= dense_shapes(h + "attention.query_key_value", 3 * width, width)
+        shapes |= dense_shapes(h + "attention.dense", width, width)
+        shapes |= dense_shapes(h + "mlp.dense_h_to_4h", inner, width) | dense_shapes(h + "mlp.dense_4h_to_h", width, inner)
+    return shapes | norm_shapes("gpt_neox.final_layer_norm", width)
+
+
 def dense_shapes(name, rows, columns):
     return {name + ".weight": [rows, columns], name + ".bias": [rows]}
 
@@ -398,6 +410,26 @@ def llama_logits(c, w, tokens):
     return (logits, experts.balance()) if experts else logits
 
 
+def neox_logits(c, w, tokens):
+    width, heads = c["hidden_size"], c["num_attention_heads"]
+
+    def norm(x, name):
+        return functional.layer_norm(x, (width,), w[name + ".weight"], w[name + ".bias"], c["layer_norm_eps"])
+
+    def dense(x, name):
+        return x @ w[name + ".weight"].T + w[name + ".bias"]
+
+    x = w["gpt_neox.embed_in.weight"][tokens.long()]
+    for layer in range(c["num_hidden_layers"]):
+        h = f"gpt_neox.layers.{layer}."
+        q, k, v = split_heads(dense(norm(x, h + "input_layernorm"), h + "attention.query_key_value"), heads).chunk(3, 3)
+        q, k = (rotate(part, c["rotary_emb_base"], c["rotary_pct"]) for part in (q, k))
+        middle = x + dense(join_heads(attend(q, k, v)), h + "attention.dense")
+        n = norm(x if c["use_parallel_residual"] else middle, h + "post_attention_layernorm")
+        x = middle + dense(functional.gelu(dense(n, h + "mlp.dense_h_to_4h")), h + "mlp.dense_4h_to_h")
+    return norm(x, "gpt_neox.final_layer_norm") @ w["embed_out.weight"].T
+
+
 class Encoder:
     """Layers of BERT and ViT, with the same names."""
     def __init__(self, c, w, attention):
@@ -518,6 +550,7 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "qwen3_moe": (llama_shapes, llama_logits, None, "Qwen3MoeForCausalLM"),
             "phi3": (llama_shapes, llama_logits, None, "Phi3ForCausalLM"),
             "gemma": (llama_shapes, llama_logits, None, "GemmaForCausalLM"),
+            "gpt_neox": (neox_shapes, neox_logits, None, "GPTNeoXForCausalLM"),
             "bert": (bert_shapes, bert_logits, bert_samples, "BertForMaskedLM"),
             "t5": (t5_shapes, t5_logits, t5_samples, "T5ForConditionalGeneration"),
             "vit": (vit_shapes, vit_logits, vit_samples, "ViTForImageClassification")}
