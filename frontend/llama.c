@@ -76,9 +76,13 @@ static void build_block(builder *b, bd_layer *layer, const char *name, bool mixt
   bd_id x = bd_graph_param(g, "x", bd_transformer_activations(b->sequence, c->width), false);
   if (balanced) before = add_routed_param(b);
   x = bd_llama_attention(b, layer, x);
-  bd_id n = bd_llama_normalize(b, layer, "norm_2", "post_attention_layernorm", x, c->width);
+  bd_id n = x;
+  if (!c->norms_after)
+    n = bd_llama_normalize(b, layer, "norm_2", "post_attention_layernorm", x, c->width);
   bd_id y = mixture ? bd_experts_perceive(g, layer, c, b->sequence, n, balanced ? &routed : NULL)
                     : build_perceptron(b, layer, n, c->experts > 0 ? c->plain_inner : c->inner);
+  if (c->norms_after)
+    y = bd_llama_normalize(b, layer, "norm_2", "post_feedforward_layernorm", y, c->width);
   y = bd_graph_dropout(g, "y_dropped", y, c->dropout_residual, SITE_PERCEPTRON);
   bd_graph_result(g, bd_graph_binary(g, "out", BD_OP_ADD, x, y));
   if (balanced) bd_graph_result(g, bd_graph_binary(g, "routed_sum", BD_OP_ADD, before, routed));

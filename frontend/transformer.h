@@ -42,13 +42,15 @@ typedef struct bd_llama_config {
   int64_t turned; // elements of a head that rotary positions turn; 0: all
   double dropout_attention, dropout_residual, init_scale;
   bool tied, mlp_bias;
-  bool fused;             // matrices that read the same are parts of one stored tensor
-  bool query_bias;        // of queries, keys and values
-  bool output_bias;       // of what attention gives
-  bool gains_beside_one;  // what is stored of RMS norms is what their gains have more than 1
-  double embedding_scale; // times the embedding of a token; 0: 1
-  bool normed_heads;      // queries and keys: each head, before it is turned
-  int64_t window;         // positions that attention looks back; 0: all
+  bool fused;              // matrices that read the same are parts of one stored tensor
+  bool query_bias;         // of queries, keys and values
+  bool output_bias;        // of what attention gives
+  bool gains_beside_one;   // what is stored of RMS norms is what their gains have more than 1
+  double embedding_scale;  // times the embedding of a token; 0: 1
+  bool normed_heads;       // queries and keys: each head, before it is turned
+  bool normed_projections; // queries and keys: all heads of a token together, before that
+  bool norms_after;        // what attention and the perceptron give; else what they read
+  int64_t window;          // positions that attention looks back; 0: all
   // Of a mixture of experts, each a perceptron of width `inner`; 0: one perceptron for all tokens.
   int64_t experts;
   int64_t choices;  // experts of a token

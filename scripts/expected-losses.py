@@ -149,9 +149,12 @@ def llama_shapes(c):
         shapes["lm_head.weight"] = [c["vocab_size"], width]
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
-        shapes[h + "input_layernorm.weight"] = shapes[h + "post_attention_layernorm.weight"] = [width]
+        first = "post_feedforward" if c["model_type"] == "olmo2" else "input"
+        shapes[f"{h}{first}_layernorm.weight"] = shapes[h + "post_attention_layernorm.weight"] = [width]
         if c["model_type"] in ("qwen3", "qwen3_moe"):
             shapes[h + "self_attn.q_norm.weight"] = shapes[h + "self_attn.k_norm.weight"] = [head]
+        if c["model_type"] == "olmo2":
+            shapes |= {h + "self_attn.q_norm.weight": [queries], h + "self_attn.k_norm.weight": [keys]}
         matrices = [("self_attn.o_proj", width, queries)]
         if c["model_type"] == "phi3":
             matrices.append(("self_attn.qkv_proj", queries + 2 * keys, width))
@@ -383,10 +386,13 @@ def llama_logits(c, w, tokens):
         y = x @ w[name + ".weight"].T
         return y + w[name + ".bias"] if name + ".bias" in w else y
 
+    after = c["model_type"] == "olmo2"
+
     def turned(x, h, letter, count):
-        y = split_heads(project(x, f"{h}{letter}_proj"), count)
-        return rotate(norm(y, f"{h}{letter}_norm") if f"{h}{letter}_norm.weight" in w else y, c["rope_theta"],
-                      c.get("partial_rotary_factor", 1.0))
+        y = project(x, f"{h}{letter}_proj")
+        y = split_heads(norm(y, f"{h}{letter}_norm") if after else y, count)
+        return rotate(norm(y, f"{h}{letter}_norm") if f"{h}{letter}_norm.weight" in w and not after else y,
+                      c["rope_theta"], c.get("partial_rotary_factor", 1.0))
 
     experts = Experts(c, w) if c["model_type"] in MIXTURES else None
     activation = gelu_new if c["model_type"] == "gemma" else functional.silu
@@ -395,17 +401,19 @@ def llama_logits(c, w, tokens):
         x = x * c["hidden_size"] ** 0.5
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
-        n = norm(x, h + "input_layernorm")
+        n = x if after else norm(x, h + "input_layernorm")
         q, k = turned(n, h + "self_attn.", "q", heads), turned(n, h + "self_attn.", "k", groups)
         v = split_heads(project(n, h + "self_attn.v_proj"), groups)
         k, v = (part.repeat_interleave(heads // groups, 1) for part in (k, v))
-        x = x + project(join_heads(attend(q, k, v)), h + "self_attn.o_proj")
-        n = norm(x, h + "post_attention_layernorm")
+        y = project(join_heads(attend(q, k, v)), h + "self_attn.o_proj")
+        x = x + (norm(y, h + "post_attention_layernorm") if after else y)
+        n = x if after else norm(x, h + "post_attention_layernorm")
         if experts and layer not in c.get("mlp_only_layers", []):
             x = x + experts.perceive(n, h + MIXTURES[c["model_type"]][0])
             continue
         gated = activation(project(n, h + "mlp.gate_proj")) * project(n, h + "mlp.up_proj")
-        x = x + project(gated, h + "mlp.down_proj")
+        y = project(gated, h + "mlp.down_proj")
+        x = x + (norm(y, h + "post_feedforward_layernorm") if after else y)
     logits = project(norm(x, "model.norm"), "model.embed_tokens" if c["tie_word_embeddings"] else "lm_head")
     return (logits, experts.balance()) if experts else logits
 
@@ -550,6 +558,7 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "qwen3_moe": (llama_shapes, llama_logits, None, "Qwen3MoeForCausalLM"),
             "phi3": (llama_shapes, llama_logits, None, "Phi3ForCausalLM"),
             "gemma": (llama_shapes, llama_logits, None, "GemmaForCausalLM"),
+            "olmo2": (llama_shapes, llama_logits, None, "Olmo2ForCausalLM"),
             "gpt_neox": (neox_shapes, neox_logits, None, "GPTNeoXForCausalLM"),
             "bert": (bert_shapes, bert_logits, bert_samples, "BertForMaskedLM"),
             "t5": (t5_shapes, t5_logits, t5_samples, "T5ForConditionalGeneration"),

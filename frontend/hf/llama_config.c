@@ -190,7 +190,11 @@ static const struct {
                   .head_width = 256,
                   .inner = 24576,
                   .tied = true},
-     .read = bd_hf_read_gemma}};
+     .read = bd_hf_read_gemma},
+    {.model_type = "olmo2",
+     .keys = bd_hf_olmo2_keys,
+     .defaults = {.vocabulary = 50304, .positions = 2048, .inner = 11008, .epsilon = 1e-5},
+     .read = bd_hf_read_olmo2}};
 
 bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model_type,
                              bd_llama_config *out_config) {

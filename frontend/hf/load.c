@@ -79,6 +79,7 @@ static const struct {
     {"phi3", load_llama, {.built = {"Phi3ForCausalLM"}, .body = "Phi3Model"}},
     {"gemma", load_llama, {.built = {"GemmaForCausalLM"}, .body = "GemmaModel", .tied = true}},
     {"gpt_neox", load_neox, {.built = {"GPTNeoXForCausalLM"}, .body = "GPTNeoXModel"}},
+    {"olmo2", load_llama, {.built = {"Olmo2ForCausalLM"}, .body = "Olmo2Model"}},
     {"bert", load_bert, {.built = {"BertForMaskedLM"}, .more = "BertForPreTraining"}},
     {"t5",
      load_t5,
