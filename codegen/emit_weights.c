@@ -91,7 +91,8 @@ static void find_addresses(writer *w) {
 
 static bool same_storage(const bd_storage *a, const bd_storage *b) {
   if (a->rank != b->rank || a->transpose != b->transpose || a->slice_dim != b->slice_dim ||
-      a->slice_start != b->slice_start || a->slice_size != b->slice_size || a->stack != b->stack ||
+      a->slice_start != b->slice_start || a->slice_size != b->slice_size ||
+      a->slice_every != b->slice_every || a->stack != b->stack ||
       a->stack_first != b->stack_first || a->stack_gap != b->stack_gap ||
       (a->stack > 0 && strcmp(a->stack_rest, b->stack_rest) != 0))
     return false;
@@ -198,6 +199,8 @@ static void add_storage(const writer *w, const bd_storage *storage, const bd_num
       text, ",\n      .slice_dim = %d, .slice_start = %lld, .slice_size = %lld, .transpose = %d,",
       storage->slice_dim, (long long)storage->slice_start, (long long)storage->slice_size,
       storage->transpose);
+  if (storage->slice_every > 0)
+    bd_text_addf(text, " .slice_every = %lld,", (long long)storage->slice_every);
 }
 
 // The axis that cuts the accumulators of a weight which it does not cut, or -1.

@@ -14,9 +14,20 @@ static bd_status emit(void *user, const char *name, bd_op_kind kind, int in_coun
   return g->status;
 }
 
-// The weights of a token's choices: their shares, which sum to 1.
+static const bd_expert_names mixtral_names = {.router = "block_sparse_moe.gate.weight",
+                                              .experts = "block_sparse_moe.experts.",
+                                              .gate = ".w1.weight",
+                                              .up = ".w3.weight",
+                                              .down = ".w2.weight"};
+
+static const bd_expert_names *names_of(const bd_llama_config *c) {
+  return c->expert_names ? c->expert_names : &mixtral_names;
+}
+
+// The weights of a token's choices: their shares, which sum to 1 or are of all experts.
 static bd_id weigh(const mixture *m, bd_id shares) {
   bd_graph_build *g = m->g;
+  if (m->config->raw_shares) return shares;
   bd_type type =
       bd_type_make(BD_F32, 3, (int64_t[]){BD_DIM_BATCH, m->sequence, m->config->choices});
   bd_id sum = bd_graph_sum(g, "chosen_sum", shares, "abc->ab");
@@ -27,7 +38,8 @@ static bd_id weigh(const mixture *m, bd_id shares) {
 // See bd_experts_routed.
 static bd_id tell_routed(const mixture *m, bd_id mark, bd_id share) {
   bd_graph_build *g = m->g;
-  bd_attr each = bd_attr_real(g->ctx, "value", 1 / (m->config->layers * (double)m->sequence));
+  int64_t mixtures = m->config->layers - m->config->plain_layers;
+  bd_attr each = bd_attr_real(g->ctx, "value", 1 / ((double)mixtures * (double)m->sequence));
   bd_type type = bd_type_make(BD_F32, 3, (int64_t[]){BD_DIM_BATCH, 1, m->config->experts});
   bd_attr dims = bd_attr_ints(g->ctx, "dims", type.rank, type.dims);
   bd_attr along = bd_attr_int(g->ctx, "dim", 1);
@@ -42,14 +54,14 @@ static bd_id tell_routed(const mixture *m, bd_id mark, bd_id share) {
   return bd_graph_op(g, "routed", BD_OP_CONCAT, 2, both, 1, &along);
 }
 
-// A matrix [in, out] of every expert.
-static bd_id add_matrices(const mixture *m, bd_layer *layer, const char *name, int64_t in,
-                          int64_t out) {
+// A matrix [in, out] of every expert, stored under a name that ends with `rest`.
+static bd_id add_matrices(const mixture *m, bd_layer *layer, const char *name, const char *rest,
+                          int64_t in, int64_t out) {
   bd_weight_pattern pattern =
-      bd_transformer_linear(name, BD_STORED_EXPERTS, in, out, m->config->init_scale);
+      bd_transformer_linear(name, names_of(m->config)->experts, in, out, m->config->init_scale);
   pattern.type = bd_type_make(BD_F32, 3, (int64_t[]){m->config->experts, in, out});
   pattern.storage.stack = m->config->experts;
-  pattern.storage.stack_rest = bd_intern_f(m->g->ctx, ".%s.weight", name);
+  pattern.storage.stack_rest = rest;
   return bd_graph_layer_weight(m->g, layer, pattern);
 }
 
@@ -57,9 +69,10 @@ static bd_id add_matrices(const mixture *m, bd_layer *layer, const char *name, i
 static bd_id run_experts(const mixture *m, bd_layer *layer, bd_id placed) {
   bd_graph_build *g = m->g;
   const bd_llama_config *c = m->config;
-  bd_id w1 = add_matrices(m, layer, "w1", c->width, c->inner);
-  bd_id w2 = add_matrices(m, layer, "w2", c->inner, c->width);
-  bd_id w3 = add_matrices(m, layer, "w3", c->width, c->inner);
+  const bd_expert_names *stored = names_of(c);
+  bd_id w1 = add_matrices(m, layer, "w1", stored->gate, c->width, c->inner);
+  bd_id w2 = add_matrices(m, layer, "w2", stored->down, c->inner, c->width);
+  bd_id w3 = add_matrices(m, layer, "w3", stored->up, c->width, c->inner);
   bd_id gate = bd_graph_contract(g, "gate", "bepc,ecf->bepf", placed, w1);
   bd_id up = bd_graph_contract(g, "up", "bepc,ecf->bepf", placed, w3);
   bd_id h = bd_graph_unary(g, "activated", c->activation, gate);
@@ -78,7 +91,7 @@ bd_id bd_experts_perceive(bd_graph_build *g, bd_layer *layer, const bd_llama_con
   mixture m = {g, c, sequence};
   bd_id router = bd_graph_layer_weight(
       g, layer,
-      bd_transformer_linear("router", BD_STORED_ROUTER, c->width, c->experts, c->init_scale));
+      bd_transformer_linear("router", names_of(c)->router, c->width, c->experts, c->init_scale));
   bd_id share =
       bd_transformer_softmax(g, bd_graph_contract(g, "routing", "btc,ce->bte", x, router));
   bd_attr k = bd_attr_int(g->ctx, "k", c->choices);

@@ -5,12 +5,8 @@
 #include "frontend/transformer.h"
 #include "frontend/transformer_parts.h"
 
-// The weights of a mixture have these stored names, behind the layer's prefix.
-#define BD_STORED_EXPERTS "block_sparse_moe.experts."
-#define BD_STORED_ROUTER "block_sparse_moe.gate.weight"
-
 // What the router did for the tokens of each sample, [batch, 2, experts], as means over the tokens
-// and the model's layers: how many chose an expert, and the tokens' shares of it.
+// and the model's mixtures: how many chose an expert, and the tokens' shares of it.
 bd_type bd_experts_routed(const bd_llama_config *config);
 
 // What the experts give for x [batch, sequence, width]. `out_routed` may be NULL.

@@ -1,16 +1,13 @@
 // Llama: rotary positions, RMS norm, gated perceptron or experts, grouped queries. Stored matrices
 // are [out, in] and read as their transposes; the query matrix [heads * head width, C] becomes [C,
 // heads, head width].
+#include "frontend/llama.h"
 #include "frontend/experts.h"
-#include <math.h>
 
-enum { SITE_ATTENTION = 1 };
+typedef bd_llama_builder builder;
 
-typedef struct builder {
-  bd_graph_build graph;
-  const bd_llama_config *config;
-  int64_t sequence;
-} builder;
+// Attention has those before.
+enum { SITE_PERCEPTRON = 3 };
 
 static bd_type f32(int rank, const int64_t *dims) {
   return bd_type_make(BD_F32, rank, dims);
@@ -25,91 +22,29 @@ static bd_id add_routed_param(builder *b) {
   return bd_graph_param(&b->graph, "routed_before", bd_experts_routed(b->config), false);
 }
 
-static bd_id normalize(builder *b, const char *name, bd_id x, bd_id gain) {
-  bd_attr eps = bd_attr_real(b->graph.ctx, "eps", b->config->epsilon);
-  return bd_graph_op(&b->graph, name, BD_OP_RMSNORM, 2, (bd_id[]){x, gain}, 1, &eps);
-}
-
-static bd_id rotate(builder *b, const char *name, bd_id x) {
-  bd_ctx *ctx = b->graph.ctx;
-  const bd_rope_stretch *stretch = &b->config->stretch;
-  bd_attr attrs[] = {bd_attr_real(ctx, "theta", b->config->rope_theta),
-                     bd_attr_int(ctx, "inverse", 0),
-                     bd_attr_real(ctx, "factor", stretch->factor),
-                     bd_attr_real(ctx, "low_freq_factor", stretch->low_frequency_factor),
-                     bd_attr_real(ctx, "high_freq_factor", stretch->high_frequency_factor),
-                     bd_attr_int(ctx, "original_positions", stretch->original_positions)};
-  return bd_graph_op(&b->graph, name, BD_OP_ROPE, 1, &x, stretch->factor > 0 ? 6 : 2, attrs);
-}
-
 static void build_embed(builder *b, bd_layer *layer) {
   bd_graph_build *g = &b->graph;
   layer->function = bd_graph_function(g, "embed");
   bd_id tokens = bd_graph_param(g, "tokens", bd_transformer_ids(b->sequence), false);
   bd_id embedding =
       bd_graph_layer_weight(g, layer, table(b->config, "embedding", "embed_tokens.weight"));
-  bd_graph_result(g, bd_graph_binary(g, "rows", BD_OP_EMBED, embedding, tokens));
+  bd_id rows = bd_graph_binary(g, "rows", BD_OP_EMBED, embedding, tokens);
+  bd_attr scale = bd_attr_real(g->ctx, "value", b->config->embedding_scale);
+  if (b->config->embedding_scale != 0)
+    rows = bd_graph_op(g, "scaled_rows", BD_OP_SCALE, 1, &rows, 1, &scale);
+  bd_graph_result(g, rows);
 }
 
-// Query, key or value: x times the matrix, plus the bias where the model has one.
-static bd_id project(builder *b, bd_layer *layer, bd_id x, char letter, int64_t heads) {
+// x times the matrix `name`, plus the bias where the model has one. `part`: of the two
+// that one stored matrix has, or -1.
+static bd_id apply_linear(builder *b, bd_layer *layer, const char *name, int part, const char *rule,
+                          bd_id x, int64_t in, int64_t out) {
   bd_graph_build *g = &b->graph;
-  const bd_llama_config *c = b->config;
-  int64_t width = heads * c->head_width;
-  bd_weight_pattern pattern = bd_transformer_linear(
-      bd_intern_f(g->ctx, "w%c", letter), bd_intern_f(g->ctx, "self_attn.%c_proj.weight", letter),
-      c->width, width, c->init_scale);
-  pattern.type = f32(3, (int64_t[]){c->width, heads, c->head_width});
+  bd_weight_pattern pattern = bd_transformer_linear(bd_intern_f(g->ctx, "%s.w", name),
+                                                    bd_intern_f(g->ctx, "mlp.%s_proj.weight", name),
+                                                    in, out, b->config->init_scale);
+  if (part >= 0) bd_transformer_take_rows(&pattern, "mlp.gate_up_proj.weight", 2 * out, part * out);
   bd_id w = bd_graph_layer_weight(g, layer, pattern);
-  bd_id y = bd_graph_contract(g, bd_intern_f(g->ctx, "%c", letter), "btc,chd->bthd", x, w);
-  if (!c->query_bias) return y;
-  pattern =
-      bd_graph_vector(bd_intern_f(g->ctx, "b%c", letter),
-                      bd_intern_f(g->ctx, "self_attn.%c_proj.bias", letter), BD_INIT_ZEROS, width);
-  pattern.type = f32(2, (int64_t[]){heads, c->head_width});
-  bd_id bias = bd_graph_layer_weight(g, layer, pattern);
-  return bd_graph_binary(g, bd_intern_f(g->ctx, "%c_biased", letter), BD_OP_ADD, y, bias);
-}
-
-static bd_id build_attention(builder *b, bd_layer *layer, bd_id x) {
-  bd_graph_build *g = &b->graph;
-  const bd_llama_config *c = b->config;
-  bd_id gain = bd_graph_layer_weight(
-      g, layer, bd_graph_vector("norm_1.g", "input_layernorm.weight", BD_INIT_ONES, c->width));
-  bd_id n = normalize(b, "norm_1", x, gain);
-  bd_id q = rotate(b, "q_rotated", project(b, layer, n, 'q', c->heads));
-  bd_id k = rotate(b, "k_rotated", project(b, layer, n, 'k', c->kv_heads));
-  bd_id v = project(b, layer, n, 'v', c->kv_heads);
-  bd_weight_pattern out = bd_transformer_linear("wo", "self_attn.o_proj.weight",
-                                                c->heads * c->head_width, c->width, c->init_scale);
-  out.type = f32(3, (int64_t[]){c->heads, c->head_width, c->width});
-  bd_id wo = bd_graph_layer_weight(g, layer, out);
-  bd_transformer_attending how = {.name = "attended",
-                                  .scale = 1 / sqrt((double)c->head_width),
-                                  .dropout = c->dropout_attention,
-                                  .causal = true,
-                                  .site = SITE_ATTENTION,
-                                  .hidden = BD_NO_ID,
-                                  .biases = BD_NO_ID};
-  bd_id attended = bd_transformer_attention(g, q, k, v, &how);
-  bd_id y = bd_graph_contract(g, "o", "bthd,hdc->btc", attended, wo);
-  if (c->output_bias) {
-    bd_id bias = bd_graph_layer_weight(
-        g, layer, bd_graph_vector("bo", "self_attn.o_proj.bias", BD_INIT_ZEROS, c->width));
-    y = bd_graph_binary(g, "o_biased", BD_OP_ADD, y, bias);
-  }
-  return bd_graph_binary(g, "middle", BD_OP_ADD, x, y);
-}
-
-// x times the matrix `name`, plus the bias where the model has one.
-static bd_id apply_linear(builder *b, bd_layer *layer, const char *name, const char *rule, bd_id x,
-                          int64_t in, int64_t out) {
-  bd_graph_build *g = &b->graph;
-  bd_id w =
-      bd_graph_layer_weight(g, layer,
-                            bd_transformer_linear(bd_intern_f(g->ctx, "%s.w", name),
-                                                  bd_intern_f(g->ctx, "mlp.%s_proj.weight", name),
-                                                  in, out, b->config->init_scale));
   bd_id y = bd_graph_contract(g, name, rule, x, w);
   if (!b->config->mlp_bias) return y;
   bd_id bias = bd_graph_layer_weight(g, layer,
@@ -119,35 +54,38 @@ static bd_id apply_linear(builder *b, bd_layer *layer, const char *name, const c
   return bd_graph_binary(g, bd_intern_f(g->ctx, "%s_biased", name), BD_OP_ADD, y, bias);
 }
 
-// What the perceptron gives for the normalized x.
-static bd_id build_perceptron(builder *b, bd_layer *layer, bd_id n) {
+// What a perceptron of width `inner` gives for the normalized x.
+static bd_id build_perceptron(builder *b, bd_layer *layer, bd_id n, int64_t inner) {
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
-  bd_id gate = apply_linear(b, layer, "gate", "btc,cf->btf", n, c->width, c->inner);
-  bd_id up = apply_linear(b, layer, "up", "btc,cf->btf", n, c->width, c->inner);
+  bool fused = c->fused;
+  bd_id gate = apply_linear(b, layer, "gate", fused ? 0 : -1, "btc,cf->btf", n, c->width, inner);
+  bd_id up = apply_linear(b, layer, "up", fused ? 1 : -1, "btc,cf->btf", n, c->width, inner);
   bd_id h = bd_graph_unary(g, "activated", c->activation, gate);
   h = bd_graph_binary(g, "gated", BD_OP_MUL, h, up);
-  return apply_linear(b, layer, "down", "btf,fc->btc", h, c->inner, c->width);
+  return apply_linear(b, layer, "down", -1, "btf,fc->btc", h, inner, c->width);
 }
 
-static void build_block(builder *b, bd_layer *layer) {
+// `mixture`: of experts.
+static void build_block(builder *b, bd_layer *layer, const char *name, bool mixture) {
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
+  bool balanced = mixture && c->balance > 0;
   bd_id routed = BD_NO_ID, before = BD_NO_ID;
-  layer->function = bd_graph_function(g, "block");
+  layer->function = bd_graph_function(g, name);
   bd_id x = bd_graph_param(g, "x", bd_transformer_activations(b->sequence, c->width), false);
-  if (c->balance > 0) before = add_routed_param(b);
-  x = build_attention(b, layer, x);
-  bd_id gain = bd_graph_layer_weight(
-      g, layer,
-      bd_graph_vector("norm_2.g", "post_attention_layernorm.weight", BD_INIT_ONES, c->width));
-  bd_id n = normalize(b, "norm_2", x, gain);
-  bd_id y = c->experts > 0
-                ? bd_experts_perceive(g, layer, c, b->sequence, n, c->balance > 0 ? &routed : NULL)
-                : build_perceptron(b, layer, n);
+  if (balanced) before = add_routed_param(b);
+  x = bd_llama_attention(b, layer, x);
+  bd_id n = x;
+  if (!c->norms_after)
+    n = bd_llama_normalize(b, layer, "norm_2", "post_attention_layernorm", x, c->width);
+  bd_id y = mixture ? bd_experts_perceive(g, layer, c, b->sequence, n, balanced ? &routed : NULL)
+                    : build_perceptron(b, layer, n, c->experts > 0 ? c->plain_inner : c->inner);
+  if (c->norms_after)
+    y = bd_llama_normalize(b, layer, "norm_2", "post_feedforward_layernorm", y, c->width);
+  y = bd_graph_dropout(g, "y_dropped", y, c->dropout_residual, SITE_PERCEPTRON);
   bd_graph_result(g, bd_graph_binary(g, "out", BD_OP_ADD, x, y));
-  if (c->balance > 0)
-    bd_graph_result(g, bd_graph_binary(g, "routed_sum", BD_OP_ADD, before, routed));
+  if (balanced) bd_graph_result(g, bd_graph_binary(g, "routed_sum", BD_OP_ADD, before, routed));
 }
 
 // Before the first layer, nothing was routed.
@@ -166,10 +104,8 @@ static void build_head(builder *b, bd_layer *layer) {
       bd_graph_param(g, "x", bd_transformer_activations(b->sequence, b->config->width), false);
   bd_id routed = c->balance > 0 ? add_routed_param(b) : BD_NO_ID;
   bd_id targets = bd_graph_param(g, "targets", bd_transformer_ids(b->sequence), false);
-  bd_id gain = bd_graph_layer_weight(
-      g, layer, bd_graph_vector("norm.g", "norm.weight", BD_INIT_ONES, c->width));
+  bd_id n = bd_llama_normalize(b, layer, "norm", "norm", x, c->width);
   bd_id lm = bd_graph_param(g, "lm", f32(2, (int64_t[]){c->vocabulary, c->width}), true);
-  bd_id n = normalize(b, "norm", x, gain);
   bd_id loss = bd_transformer_cross_entropy(g, bd_transformer_logits(g, n, lm), targets);
   if (c->balance > 0)
     loss = bd_graph_binary(g, "balanced_loss", BD_OP_ADD, loss,
@@ -202,16 +138,19 @@ bd_status bd_llama_build(bd_ctx *ctx, const char *name, const bd_llama_config *c
                    "a sequence of %lld is longer than the sliding window of %lld, which is not "
                    "supported; choose at most %lld with --seq",
                    (long long)b.sequence, (long long)chosen.window, (long long)chosen.window);
-  bd_layer start = {0}, embed = {0}, block = {0}, head = {0};
+  bd_layer start = {0}, embed = {0}, block = {0}, plain = {0}, head = {0};
   if (chosen.balance > 0) build_start(&b, &start);
   build_embed(&b, &embed);
-  build_block(&b, &block);
+  build_block(&b, &block, "block", chosen.experts > 0);
+  if (chosen.plain_layers > 0) build_block(&b, &plain, "plain_block", false);
   build_head(&b, &head);
   bd_type ids = bd_transformer_ids(b.sequence);
   bd_transformer_chain chain = {
       .start = chosen.balance > 0 ? &start : NULL,
       .embed = &embed,
       .block = &block,
+      .plain_block = &plain,
+      .is_plain = chosen.plain,
       .head = &head,
       .layers = chosen.layers,
       .input_count = 1,

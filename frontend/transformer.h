@@ -21,23 +21,60 @@ typedef struct bd_rope_stretch {
   int64_t original_positions;
 } bd_rope_stretch;
 
+// What the weights of a mixture of experts are called, behind the layer's prefix: matrices of an
+// expert are `experts`, its number and the rest.
+typedef struct bd_expert_names {
+  const char *router, *experts, *gate, *up, *down;
+} bd_expert_names;
+
+// Rotary positions: of each head the first `turned` elements are turned; 0: all.
+typedef struct bd_rotary {
+  double theta;
+  int64_t turned;
+  bd_rope_stretch stretch;
+} bd_rotary;
+
 typedef struct bd_llama_config {
   int64_t vocabulary, positions, width, layers, heads, kv_heads, head_width, inner;
   bd_op_kind activation;
   double epsilon, rope_theta;
   bd_rope_stretch stretch;
-  double dropout_attention, init_scale;
+  int64_t turned; // elements of a head that rotary positions turn; 0: all
+  double dropout_attention, dropout_residual, init_scale;
   bool tied, mlp_bias;
-  bool query_bias;  // of queries, keys and values
-  bool output_bias; // of what attention gives
-  int64_t window;   // positions that attention looks back; 0: all
+  bool fused;              // matrices that read the same are parts of one stored tensor
+  bool query_bias;         // of queries, keys and values
+  bool output_bias;        // of what attention gives
+  bool gains_beside_one;   // what is stored of RMS norms is what their gains have more than 1
+  double embedding_scale;  // times the embedding of a token; 0: 1
+  bool normed_heads;       // queries and keys: each head, before it is turned
+  bool normed_projections; // queries and keys: all heads of a token together, before that
+  bool norms_after;        // what attention and the perceptron give; else what they read
+  int64_t window;          // positions that attention looks back; 0: all
   // Of a mixture of experts, each a perceptron of width `inner`; 0: one perceptron for all tokens.
   int64_t experts;
   int64_t choices;  // experts of a token
   int64_t capacity; // tokens of a sample that an expert takes at most; 0: all that choose it
   double balance;   // times the loss of uneven load; 0: none
+  bool raw_shares;  // a token's experts weigh their shares of all experts; else of those chosen
+  const bd_expert_names *expert_names; // NULL: Mixtral's
+  // Layers that have one perceptron for all tokens all the same, `plain_inner` wide.
+  const bool *plain; // of each layer; NULL: none has
+  int64_t plain_layers, plain_inner;
   const char *stored_prefix; // of every stored name but lm_head: "model." or ""
 } bd_llama_config;
+
+typedef struct bd_neox_config {
+  int64_t vocabulary, positions, width, layers, heads, inner;
+  bd_op_kind activation;
+  double epsilon;
+  bd_rotary rotary;
+  double dropout_attention, dropout_hidden, init_scale;
+  bool attention_bias;       // of queries, keys, values and what attention gives
+  bool parallel;             // attention and the perceptron read the same
+  bool tied;                 // the output matrix is the embedding
+  const char *stored_prefix; // of every stored name but embed_out: "gpt_neox." or ""
+} bd_neox_config;
 
 // The blocks of encoders as BERT and ViT have them.
 typedef struct bd_encoder_config {
@@ -83,6 +120,11 @@ BD_NODISCARD bd_status bd_gpt2_build(bd_ctx *ctx, const char *name, const bd_gpt
 BD_NODISCARD bd_status bd_llama_build(bd_ctx *ctx, const char *name, const bd_llama_config *config,
                                       const bd_model_options *options, bd_loc loc,
                                       bd_module **out_graph);
+
+// The heads divide the width.
+BD_NODISCARD bd_status bd_neox_build(bd_ctx *ctx, const char *name, const bd_neox_config *config,
+                                     const bd_model_options *options, bd_loc loc,
+                                     bd_module **out_graph);
 
 // The heads divide the width; the patches divide the image.
 BD_NODISCARD bd_status bd_bert_build(bd_ctx *ctx, const char *name, const bd_bert_config *config,

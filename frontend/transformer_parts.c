@@ -26,6 +26,16 @@ bd_weight_pattern bd_transformer_linear(const char *name, const char *stored, in
   return pattern;
 }
 
+void bd_transformer_take_rows(bd_weight_pattern *pattern, const char *stored, int64_t rows,
+                              int64_t start) {
+  bd_storage *storage = &pattern->storage;
+  storage->name = stored;
+  storage->slice_dim = 0;
+  storage->slice_start = start;
+  storage->slice_size = storage->dims[0];
+  storage->dims[0] = rows;
+}
+
 bd_transformer_dense bd_transformer_plain(const char *name, const char *stored, int64_t in,
                                           int64_t out, double scale) {
   return (bd_transformer_dense){.name = name,
@@ -69,6 +79,23 @@ bd_id bd_transformer_normalize(bd_graph_build *g, bd_layer *layer, const bd_tran
                                             BD_INIT_ZEROS, norm->width));
   bd_attr eps = bd_attr_real(g->ctx, "eps", norm->epsilon);
   return bd_graph_op(g, name, BD_OP_LAYERNORM, 3, (bd_id[]){x, gain, shift}, 1, &eps);
+}
+
+bd_id bd_transformer_rotate(bd_graph_build *g, const char *name, bd_id x, const bd_rotary *rotary) {
+  const bd_rope_stretch *stretch = &rotary->stretch;
+  bd_attr attrs[7] = {bd_attr_real(g->ctx, "theta", rotary->theta),
+                      bd_attr_int(g->ctx, "inverse", 0)};
+  int count = 2;
+  if (g->status != BD_OK) return BD_NO_ID;
+  if (rotary->turned > 0 && rotary->turned < g->function->values[x].type.dims[3])
+    attrs[count++] = bd_attr_int(g->ctx, "turned", rotary->turned);
+  if (stretch->factor > 0) {
+    attrs[count++] = bd_attr_real(g->ctx, "factor", stretch->factor);
+    attrs[count++] = bd_attr_real(g->ctx, "low_freq_factor", stretch->low_frequency_factor);
+    attrs[count++] = bd_attr_real(g->ctx, "high_freq_factor", stretch->high_frequency_factor);
+    attrs[count++] = bd_attr_int(g->ctx, "original_positions", stretch->original_positions);
+  }
+  return bd_graph_op(g, name, BD_OP_ROPE, 1, &x, count, attrs);
 }
 
 bd_id bd_transformer_hide(bd_graph_build *g, bd_id ids, int64_t sequence, int64_t padding) {
@@ -169,6 +196,10 @@ static bd_id output_matrix(bd_graph_build *build, const bd_transformer_chain *ch
                                             .decay = true});
 }
 
+static const bd_layer *block_of(const bd_transformer_chain *chain, int layer) {
+  return chain->is_plain && chain->is_plain[layer] ? chain->plain_block : chain->block;
+}
+
 bd_id bd_transformer_main(bd_graph_build *g, const bd_transformer_chain *chain) {
   enum { OTHERS = 4 }; // operands of the head beside its weights
   int layers = (int)chain->layers, inputs = chain->input_count;
@@ -181,11 +212,11 @@ bd_id bd_transformer_main(bd_graph_build *g, const bd_transformer_chain *chain) 
         bd_graph_input(g, chain->inputs[i].name, chain->inputs[i].kind, chain->inputs[i].type);
   last[ends] = bd_graph_input(g, "targets", BD_INPUT_TARGETS, chain->targets);
 
-  int stride = streams + chain->block->weight_count; // the operands of one call
+  int stride = streams + BD_MAX_LAYER_WEIGHTS; // the operands of one call, at most
   bd_id *blocks = BD_NEW_ARRAY(g->ctx->arena, bd_id, (int64_t)layers * stride);
   bd_graph_instantiate(g, chain->embed, "", chain->stored_prefix, first + inputs);
   for (int i = 0; i < layers; ++i)
-    bd_graph_instantiate(g, chain->block, bd_intern_f(g->ctx, "%s%d.", chain->block_name, i),
+    bd_graph_instantiate(g, block_of(chain, i), bd_intern_f(g->ctx, "%s%d.", chain->block_name, i),
                          bd_intern_f(g->ctx, "%s%d.", chain->stored_block, i),
                          blocks + i * stride + streams);
   bd_graph_instantiate(g, chain->head, "", chain->stored_prefix, last + ends + 1);
@@ -196,11 +227,14 @@ bd_id bd_transformer_main(bd_graph_build *g, const bd_transformer_chain *chain) 
   if (chain->start) x[1] = bd_graph_call(g, chain->start->function, 0, NULL, "start");
   x[0] = bd_graph_call(g, chain->embed->function, inputs + chain->embed->weight_count, first, "x0");
   for (int i = 0; i < layers; ++i) {
-    for (int k = 0; k < streams; ++k)
-      blocks[i * stride + k] = x[k];
-    x[0] = bd_graph_call(g, chain->block->function, stride, blocks + i * stride,
+    const bd_layer *block = block_of(chain, i);
+    bool plain = block != chain->block;
+    bd_id *in = blocks + i * stride + (plain ? streams - 1 : 0);
+    for (int k = 0; k < (plain ? 1 : streams); ++k)
+      in[k] = x[k];
+    x[0] = bd_graph_call(g, block->function, (plain ? 1 : streams) + block->weight_count, in,
                          bd_intern_f(g->ctx, "x%d", i + 1));
-    if (chain->start) x[1] = x[0] + 1;
+    if (chain->start && !plain) x[1] = x[0] + 1;
   }
   for (int k = 0; k < ends; ++k)
     last[k] = x[k];

@@ -3,6 +3,7 @@
 #ifndef BD_FRONTEND_TRANSFORMER_PARTS_H
 #define BD_FRONTEND_TRANSFORMER_PARTS_H
 #include "frontend/graph_build.h"
+#include "frontend/transformer.h"
 
 // Token numbers or targets, and what flows between blocks.
 bd_type bd_transformer_ids(int64_t sequence);
@@ -33,6 +34,11 @@ bd_transformer_dense bd_transformer_plain(const char *name, const char *stored, 
 bd_id bd_transformer_apply(bd_graph_build *build, bd_layer *layer,
                            const bd_transformer_dense *dense, bd_id x);
 
+// The pattern of a matrix or vector that is stored whole becomes that of rows `start` .. of the
+// tensor `stored`, which has `rows`.
+void bd_transformer_take_rows(bd_weight_pattern *pattern, const char *stored, int64_t rows,
+                              int64_t start);
+
 // Layer normalization of x, `width` wide, by the weights `stored`.gain and `stored`.shift.
 typedef struct bd_transformer_norm {
   int64_t width;
@@ -42,6 +48,10 @@ typedef struct bd_transformer_norm {
 bd_id bd_transformer_normalize(bd_graph_build *build, bd_layer *layer,
                                const bd_transformer_norm *norm, const char *name,
                                const char *stored, bd_id x);
+
+// x [batch, sequence, heads, width] turned by its positions.
+bd_id bd_transformer_rotate(bd_graph_build *build, const char *name, bd_id x,
+                            const bd_rotary *rotary);
 
 // What hides a position: exp of it and any score is 0, and halves of either kind hold it.
 #define BD_TRANSFORMER_HIDDEN (-57344.0)
@@ -90,6 +100,10 @@ typedef struct bd_transformer_chain {
   const bd_layer *start;
   bool blocks_read; // else the first input is the second operand of every block
   const bd_layer *embed, *block, *head;
+  // Where a layer `is_plain`, it is this one in the place of `block`, and what follows x passes it
+  // by. NULL: none is.
+  const bd_layer *plain_block;
+  const bool *is_plain;
   int input_count;
   bd_transformer_input inputs[BD_MAX_TRANSFORMER_INPUTS];
   bd_type targets;

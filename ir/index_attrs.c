@@ -91,11 +91,14 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
     [BD_OP_LAYERNORM_DW] = {{"dtype", BD_ATTR_STRING, false, 0, 0}},
     [BD_OP_RMSNORM_DW] = {{"dtype", BD_ATTR_STRING, false, 0, 0}},
     [BD_OP_LAYERNORM] = {{"eps", BD_ATTR_REAL, true, 0, 1}},
-    [BD_OP_RMSNORM] = {{"eps", BD_ATTR_REAL, true, 0, 1}},
+    [BD_OP_RMSNORM] = {{"eps", BD_ATTR_REAL, true, 0, 1},
+                       {"base", BD_ATTR_REAL, false, -HUGE_REAL, HUGE_REAL}},
+    [BD_OP_RMSNORM_DX] = {{"base", BD_ATTR_REAL, false, -HUGE_REAL, HUGE_REAL}},
     [BD_OP_EMBED_DW] = {{"rows", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
                         {"dtype", BD_ATTR_STRING, false, 0, 0}},
     [BD_OP_ROPE] = {{"theta", BD_ATTR_REAL, true, 1e-30, HUGE_REAL},
                     {"inverse", BD_ATTR_INT, false, 0, 1},
+                    {"turned", BD_ATTR_INT, false, 2, (double)BD_MAX_ELEMENTS},
                     {"factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
                     {"low_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
                     {"high_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
@@ -132,6 +135,20 @@ static bd_status check_attr(const bd_inference *inference, const attr_rule *rule
   return BD_OK;
 }
 
+// Numbers are turned in pairs, all of a head or the first ones.
+static bd_status check_turned(const bd_inference *inference) {
+  const bd_op *op = inference->op;
+  const bd_type *x = inference->in[0];
+  int64_t turned = x->rank == 4 ? bd_op_int(op, "turned", x->dims[3]) : 0;
+  if (turned % 2 == 0 && (x->rank != 4 || turned <= x->dims[3])) return BD_OK;
+  if (!bd_op_find_attr(op, "turned"))
+    return bd_inference_fail(inference, "the last dimension must be even, not %s",
+                             bd_type_describe(inference->ctx, x));
+  return bd_inference_fail(
+      inference, "attribute turned must be even and at most the last dimension of %s, not %lld",
+      bd_type_describe(inference->ctx, x), (long long)turned);
+}
+
 bd_status bd_inference_check_attrs(const bd_inference *inference) {
   const bd_op *op = inference->op;
   for (int i = 0; i < MOST_ATTRS && attr_rules[op->kind][i].name; ++i)
@@ -152,8 +169,5 @@ bd_status bd_inference_check_attrs(const bd_inference *inference) {
                              "fp8=\"%s\" on %s: products of bf16 take \"e4m3,e4m3\", "
                              "\"e4m3,e5m2\" or \"e5m2,e4m3\"",
                              formats, bd_dtype_name(inference->in[0]->dtype));
-  if (op->kind == BD_OP_ROPE && inference->in[0]->rank == 4 && inference->in[0]->dims[3] % 2 != 0)
-    return bd_inference_fail(inference, "the last dimension must be even, not %s",
-                             bd_type_describe(inference->ctx, inference->in[0]));
-  return BD_OK;
+  return op->kind == BD_OP_ROPE ? check_turned(inference) : BD_OK;
 }

@@ -34,9 +34,12 @@ int64_t bd_storage_to_logical(const bd_storage *storage, int64_t flat) {
   }
   int sliced = storage->slice_dim;
   if (sliced >= 0) {
-    at[sliced] -= storage->slice_start;
-    dims[sliced] = storage->slice_size;
-    if (at[sliced] < 0 || at[sliced] >= dims[sliced]) return -1;
+    int64_t size = storage->slice_size, every = storage->slice_every;
+    int64_t turn = every > 0 ? at[sliced] / every : 0;
+    at[sliced] -= turn * every + storage->slice_start;
+    if (at[sliced] < 0 || at[sliced] >= size) return -1;
+    at[sliced] += turn * size;
+    dims[sliced] = every > 0 ? dims[sliced] / every * size : size;
   }
   if (storage->transpose && storage->rank == 2) return (flat * dims[1] + at[1]) * dims[0] + at[0];
   int64_t logical = flat; // what is left of it: the number of the tensor in its stack

@@ -100,8 +100,9 @@ typedef enum bd_init_kind {
 
 #define BD_MAX_STACK 4096
 
-// Where a logical weight is stored: the stored tensor is sliced along `slice_dim` (-1: whole),
-// transposed where it is asked for, and reshaped in row-major order to the logical shape.
+// Where a logical weight is stored: the stored tensor is sliced along `slice_dim` (-1: whole), of
+// every `slice_every` indices alike where that is above 0, transposed where it is asked for, and
+// reshaped in row-major order to the logical shape.
 typedef struct bd_storage {
   const char *name; // as in the model's files; any bytes
   // Above 0: as many tensors, one for each index of the weight's first dimension, in order. Their
@@ -112,7 +113,7 @@ typedef struct bd_storage {
   int rank;
   int64_t dims[BD_MAX_RANK];
   int slice_dim;
-  int64_t slice_start, slice_size;
+  int64_t slice_start, slice_size, slice_every;
   bool transpose; // a stored matrix [out, in] (or [in, out]) read as its transpose before reshaping
 } bd_storage;
 

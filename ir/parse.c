@@ -49,6 +49,8 @@ static bd_status parse_storage(bd_parser *p, bd_storage *storage) {
     BD_TRY(bd_parser_small(p, "the sliced dimension", 0, BD_MAX_RANK - 1, &storage->slice_dim));
     BD_TRY(bd_parser_int(p, "the slice's start", 0, BD_MAX_ELEMENTS, &storage->slice_start));
     BD_TRY(bd_parser_int(p, "the slice's size", 1, BD_MAX_ELEMENTS, &storage->slice_size));
+    if (bd_parser_accept_word(p, "every"))
+      BD_TRY(bd_parser_int(p, "the slice's step", 1, BD_MAX_ELEMENTS, &storage->slice_every));
   }
   storage->transpose = bd_parser_accept_word(p, "transpose");
   return BD_OK;

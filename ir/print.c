@@ -239,6 +239,7 @@ static void add_weight(bd_text *text, const bd_weight *weight) {
   if (storage->slice_dim >= 0)
     bd_text_addf(text, " slice %d %lld %lld", storage->slice_dim, (long long)storage->slice_start,
                  (long long)storage->slice_size);
+  if (storage->slice_every > 0) bd_text_addf(text, " every %lld", (long long)storage->slice_every);
   if (storage->transpose) bd_text_add(text, " transpose");
   bd_text_addf(text, " init %s", inits[weight->init]);
   if (weight->init == BD_INIT_NORMAL || weight->init == BD_INIT_UNIFORM) {

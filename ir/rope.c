@@ -1,8 +1,12 @@
 #include "ir/rope.h"
 #include <math.h>
 
-double bd_rope_frequency(const bd_op *op, int64_t pair, int64_t width) {
-  double plain = pow(bd_op_real(op, "theta", 10000), -2 * (double)pair / (double)width);
+int64_t bd_rope_turned(const bd_op *op, int64_t width) {
+  return bd_op_int(op, "turned", width);
+}
+
+double bd_rope_frequency(const bd_op *op, int64_t pair, int64_t turned) {
+  double plain = pow(bd_op_real(op, "theta", 10000), -2 * (double)pair / (double)turned);
   double factor = bd_op_real(op, "factor", 0);
   if (factor == 0) return plain;
   double low = bd_op_real(op, "low_freq_factor", 1), high = bd_op_real(op, "high_freq_factor", 4);

@@ -3,7 +3,10 @@
 #define BD_IR_ROPE_H
 #include "ir/module.h"
 
-// Radians per position by which a `rope` op turns pair `pair` of a head of `width` numbers
+// How many numbers of a head, the first ones, a `rope` op turns; a head has `width`.
+int64_t bd_rope_turned(const bd_op *op, int64_t width);
+
+// Radians per position by which a `rope` op turns pair `pair` of `turned` numbers
 // (docs/numerics.md); its direction is not in it.
-double bd_rope_frequency(const bd_op *op, int64_t pair, int64_t width);
+double bd_rope_frequency(const bd_op *op, int64_t pair, int64_t turned);
 #endif

@@ -33,11 +33,17 @@ static bd_status verify_storage(bd_verifier *v, const bd_weight *weight, bd_loc 
     return bd_fail(v->ctx, BD_INVALID, loc, "@%s is stored with an extent below 1", weight->name);
   if (storage->slice_dim >= 0) {
     int dim = storage->slice_dim;
+    int64_t every = dim >= storage->rank       ? 0
+                    : storage->slice_every > 0 ? storage->slice_every
+                                               : stored.dims[dim];
     if (dim >= storage->rank || storage->slice_start < 0 || storage->slice_size < 1 ||
-        storage->slice_start > stored.dims[dim] - storage->slice_size)
+        storage->slice_every < 0 || storage->slice_start > every - storage->slice_size)
       return bd_fail(v->ctx, BD_INVALID, loc, "@%s is a slice outside of its stored tensor",
                      weight->name);
-    stored.dims[dim] = storage->slice_size;
+    if (stored.dims[dim] % every != 0)
+      return bd_fail(v->ctx, BD_INVALID, loc, "@%s: %lld stored indices are not every %lld",
+                     weight->name, (long long)stored.dims[dim], (long long)every);
+    stored.dims[dim] = stored.dims[dim] / every * storage->slice_size;
   }
   if (storage->transpose && storage->rank != 2)
     return bd_fail(v->ctx, BD_INVALID, loc, "@%s: only a stored matrix can be transposed",

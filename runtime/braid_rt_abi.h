@@ -83,6 +83,7 @@ typedef struct bd_rt_weight {
   int64_t stored_dims[BD_RT_MAX_RANK];
   int32_t slice_dim; // -1: whole. Slicing comes first, then the transpose, then the reshape
   int64_t slice_start, slice_size;
+  int64_t slice_every; // above 0: the slice is of every so many indices alike
   int32_t transpose;
   bd_rt_layout layout;
   int64_t weight_offset;  // bytes in the arena; f32, bf16 or f16, as the layout says

@@ -62,9 +62,12 @@ BD_RT_ANYWHERE int64_t bd_rt_stored_to_logical(const bd_rt_weight *weight, int64
   }
   if (weight->slice_dim >= 0) {
     const int d = weight->slice_dim;
-    at[d] -= weight->slice_start;
-    dims[d] = weight->slice_size;
-    if (at[d] < 0 || at[d] >= dims[d]) return -1;
+    const int64_t size = weight->slice_size, every = weight->slice_every;
+    const int64_t turn = every > 0 ? at[d] / every : 0;
+    at[d] -= turn * every + weight->slice_start;
+    if (at[d] < 0 || at[d] >= size) return -1;
+    at[d] += turn * size;
+    dims[d] = every > 0 ? dims[d] / every * size : size;
   }
   if (weight->transpose && rank == 2) return (flat * dims[1] + at[1]) * dims[0] + at[0];
   int64_t logical = flat; // what is left of it: the number of the tensor in its stack

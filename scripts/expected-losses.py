@@ -135,6 +135,12 @@ def gpt2_shapes(c):
     return shapes
 
 
+# Of each family with experts: their names and those of the matrices that gate, go down and go up, and the members
+# that say how many there are and how wide each is.
+MIXTURES = {"mixtral": ("block_sparse_moe.", ("w1", "w2", "w3"), "num_local_experts", "intermediate_size"),
+            "qwen3_moe": ("mlp.", ("gate_proj", "down_proj", "up_proj"), "num_experts", "moe_intermediate_size")}
+
+
 def llama_shapes(c):
     width, inner, head = c["hidden_size"], c["intermediate_size"], llama_head_width(c)
     queries, keys = c["num_attention_heads"] * head, c["num_key_value_heads"] * head
@@ -143,15 +149,26 @@ def llama_shapes(c):
         shapes["lm_head.weight"] = [c["vocab_size"], width]
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
-        shapes[h + "input_layernorm.weight"] = shapes[h + "post_attention_layernorm.weight"] = [width]
-        matrices = [("self_attn.q_proj", queries, width), ("self_attn.k_proj", keys, width),
-                    ("self_attn.v_proj", keys, width), ("self_attn.o_proj", width, queries)]
-        if c["model_type"] == "mixtral":
-            moe = "block_sparse_moe."
-            matrices.append((moe + "gate", c["num_local_experts"], width))
-            for expert in range(c["num_local_experts"]):
-                matrices += [(f"{moe}experts.{expert}.w1", inner, width), (f"{moe}experts.{expert}.w2", width, inner),
-                             (f"{moe}experts.{expert}.w3", inner, width)]
+        first = "post_feedforward" if c["model_type"] == "olmo2" else "input"
+        shapes[f"{h}{first}_layernorm.weight"] = shapes[h + "post_attention_layernorm.weight"] = [width]
+        if c["model_type"] in ("qwen3", "qwen3_moe"):
+            shapes[h + "self_attn.q_norm.weight"] = shapes[h + "self_attn.k_norm.weight"] = [head]
+        if c["model_type"] == "olmo2":
+            shapes |= {h + "self_attn.q_norm.weight": [queries], h + "self_attn.k_norm.weight": [keys]}
+        matrices = [("self_attn.o_proj", width, queries)]
+        if c["model_type"] == "phi3":
+            matrices.append(("self_attn.qkv_proj", queries + 2 * keys, width))
+        else:
+            matrices += [("self_attn.q_proj", queries, width), ("self_attn.k_proj", keys, width),
+                         ("self_attn.v_proj", keys, width)]
+        if c["model_type"] in MIXTURES and layer not in c.get("mlp_only_layers", []):
+            moe, parts, count, own = MIXTURES[c["model_type"]]
+            matrices.append((moe + "gate", c[count], width))
+            for expert in range(c[count]):
+                gate, down, up = (f"{moe}experts.{expert}.{part}" for part in parts)
+                matrices += [(gate, c[own], width), (down, width, c[own]), (up, c[own], width)]
+        elif c["model_type"] == "phi3":
+            matrices += [("mlp.gate_up_proj", 2 * inner, width), ("mlp.down_proj", width, inner)]
         else:
             matrices += [("mlp.gate_proj", inner, width), ("mlp.up_proj", inner, width),
                          ("mlp.down_proj", width, inner)]
@@ -160,6 +177,18 @@ def llama_shapes(c):
             if c["model_type"] == "qwen2" and name[-6:] in ("q_proj", "k_proj", "v_proj"):
                 shapes[f"{h}{name}.bias"] = [rows]
     return shapes
+
+
+def neox_shapes(c):
+    width, inner = c["hidden_size"], c["intermediate_size"]
+    shapes = {"gpt_neox.embed_in.weight": [c["vocab_size"], width], "embed_out.weight": [c["vocab_size"], width]}
+    for layer in range(c["num_hidden_layers"]):
+        h = f"gpt_neox.layers.{layer}."
+        shapes |= norm_shapes(h + "input_layernorm", width) | norm_shapes(h + "post_attention_layernorm", width)
+        shapes |= dense_shapes(h + "attention.query_key_value", 3 * width, width)
+        shapes |= dense_shapes(h + "attention.dense", width, width)
+        shapes |= dense_shapes(h + "mlp.dense_h_to_4h", inner, width) | dense_shapes(h + "mlp.dense_4h_to_h", width, inner)
+    return shapes | norm_shapes("gpt_neox.final_layer_norm", width)
 
 
 def dense_shapes(name, rows, columns):
@@ -232,12 +261,12 @@ def t5_inner(c):
     return ["wi_0", "wi_1"] if c["feed_forward_proj"].startswith("gated-") else ["wi"]
 
 
-def initial_weights(shapes, dtype):
-    """Uniform: matrices around 0, gains around 1, biases around 0, none of them constant."""
+def initial_weights(shapes, dtype, gains=1.0):
+    """Uniform: matrices around 0, gains around 1 or `gains`, biases around 0, none of them constant."""
     weights = {}
     for number, (name, shape) in enumerate(sorted(shapes.items())):
         gain = len(shape) == 1 and name.endswith("weight")
-        scale, middle = (0.15, 0.0) if len(shape) >= 2 else (0.1, 1.0 if gain else 0.0)
+        scale, middle = (0.15, 0.0) if len(shape) >= 2 else (0.1, gains if gain else 0.0)
         draws = [philox((e, 0, number, 0), (SEED, 0))[0] >> 8 for e in range(math.prod(shape))]
         values = torch.tensor([middle + scale * (2 * u / 2**24 - 1) for u in draws], dtype=torch.float32)
         weights[name] = values.reshape(shape).to(dtype)
@@ -287,11 +316,26 @@ def gpt2_logits(c, w, tokens):
 
 
 def llama_head_width(c):
-    return c["hidden_size"] // c["num_attention_heads"]
+    return c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
 
 
-def rotate(x, theta):
-    """Rotary positions, channel i paired with i + half."""
+def split_fused(c, w):
+    """The weights with those of Phi-3 that others are parts of apart."""
+    head, w = llama_head_width(c), dict(w)
+    queries, keys = c["num_attention_heads"] * head, c["num_key_value_heads"] * head
+    for layer in range(c["num_hidden_layers"]):
+        h = f"model.layers.{layer}."
+        w |= zip([f"{h}self_attn.{letter}_proj.weight" for letter in "qkv"],
+                 w[h + "self_attn.qkv_proj.weight"].split((queries, keys, keys)))
+        w |= zip([f"{h}mlp.{name}_proj.weight" for name in ("gate", "up")], w[h + "mlp.gate_up_proj.weight"].chunk(2))
+    return w
+
+
+def rotate(x, theta, share=1.0):
+    """Rotary positions, channel i paired with i + half; of the first channels, a share of them."""
+    turned = int(x.shape[3] * share)
+    if turned < x.shape[3]:
+        return torch.cat((rotate(x[..., :turned], theta), x[..., turned:]), 3)
     half = x.shape[3] // 2
     frequency = theta ** (-torch.arange(half, dtype=x.dtype) / half)
     angle = torch.arange(x.shape[2], dtype=x.dtype)[:, None] * frequency
@@ -300,60 +344,98 @@ def rotate(x, theta):
 
 
 class Experts:
-    """The perceptrons of Mixtral and the load of each, over all layers."""
+    """The perceptrons of a mixture and the load of each, over all layers."""
     def __init__(self, c, w):
         self.c, self.w, self.shares, self.chosen = c, w, [], []
+        _, self.parts, count, _ = MIXTURES[c.get("model_type", "mixtral")]
+        self.count, self.of_chosen = c[count], c.get("norm_topk_prob", True)
 
     def perceive(self, x, h):
-        count, width = self.c["num_local_experts"], self.c["hidden_size"]
-        flat = x.reshape(-1, width)
+        count = self.count
+        flat = x.reshape(-1, self.c["hidden_size"])
         share = torch.softmax(flat @ self.w[h + "gate.weight"].T, 1)
         best, which = torch.topk(share, self.c["num_experts_per_tok"], 1)
         mark = functional.one_hot(which, count)
-        weight = (mark * (best / best.sum(1, keepdim=True))[:, :, None]).sum(1)
+        if self.of_chosen:
+            best = best / best.sum(1, keepdim=True)
+        weight = (mark * best[:, :, None]).sum(1)
         self.shares.append(share)
         self.chosen.append(mark)
         y = 0
         for expert in range(count):
-            w1, w2, w3 = (self.w[f"{h}experts.{expert}.w{number}.weight"].T for number in (1, 2, 3))
-            y = y + weight[:, expert, None] * ((functional.silu(flat @ w1) * (flat @ w3)) @ w2)
+            gate, down, up = (self.w[f"{h}experts.{expert}.{part}.weight"].T for part in self.parts)
+            y = y + weight[:, expert, None] * ((functional.silu(flat @ gate) * (flat @ up)) @ down)
         return y.reshape(x.shape)
 
     def balance(self):
         if not self.c["output_router_logits"]:
             return 0
         chosen, share = torch.cat(self.chosen).double().mean(0), torch.cat(self.shares).mean(0)
-        return self.c["router_aux_loss_coef"] * self.c["num_local_experts"] * (chosen * share).sum()
+        return self.c["router_aux_loss_coef"] * self.count * (chosen * share).sum()
 
 
 def llama_logits(c, w, tokens):
     heads, groups = c["num_attention_heads"], c["num_key_value_heads"]
+    w = split_fused(c, w) if c["model_type"] == "phi3" else w
 
     def norm(x, name):
-        return x * torch.rsqrt((x * x).mean(2, keepdim=True) + c["rms_norm_eps"]) * w[name + ".weight"]
+        gain = w[name + ".weight"] + (c["model_type"] in BESIDE_ONE)
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + c["rms_norm_eps"]) * gain
 
     def project(x, name):
         y = x @ w[name + ".weight"].T
         return y + w[name + ".bias"] if name + ".bias" in w else y
 
-    experts = Experts(c, w) if c["model_type"] == "mixtral" else None
+    after = c["model_type"] == "olmo2"
+
+    def turned(x, h, letter, count):
+        y = project(x, f"{h}{letter}_proj")
+        y = split_heads(norm(y, f"{h}{letter}_norm") if after else y, count)
+        return rotate(norm(y, f"{h}{letter}_norm") if f"{h}{letter}_norm.weight" in w and not after else y,
+                      c["rope_theta"], c.get("partial_rotary_factor", 1.0))
+
+    experts = Experts(c, w) if c["model_type"] in MIXTURES else None
+    activation = gelu_new if c["model_type"] == "gemma" else functional.silu
     x = w["model.embed_tokens.weight"][tokens.long()]
+    if c["model_type"] == "gemma":
+        x = x * c["hidden_size"] ** 0.5
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
-        n = norm(x, h + "input_layernorm")
-        q = rotate(split_heads(project(n, h + "self_attn.q_proj"), heads), c["rope_theta"])
-        k = rotate(split_heads(project(n, h + "self_attn.k_proj"), groups), c["rope_theta"])
+        n = x if after else norm(x, h + "input_layernorm")
+        q, k = turned(n, h + "self_attn.", "q", heads), turned(n, h + "self_attn.", "k", groups)
         v = split_heads(project(n, h + "self_attn.v_proj"), groups)
         k, v = (part.repeat_interleave(heads // groups, 1) for part in (k, v))
-        x = x + project(join_heads(attend(q, k, v)), h + "self_attn.o_proj")
-        n = norm(x, h + "post_attention_layernorm")
-        if experts:
-            x = x + experts.perceive(n, h + "block_sparse_moe.")
+        y = project(join_heads(attend(q, k, v)), h + "self_attn.o_proj")
+        x = x + (norm(y, h + "post_attention_layernorm") if after else y)
+        n = x if after else norm(x, h + "post_attention_layernorm")
+        if experts and layer not in c.get("mlp_only_layers", []):
+            x = x + experts.perceive(n, h + MIXTURES[c["model_type"]][0])
             continue
-        gated = functional.silu(project(n, h + "mlp.gate_proj")) * project(n, h + "mlp.up_proj")
-        x = x + project(gated, h + "mlp.down_proj")
+        gated = activation(project(n, h + "mlp.gate_proj")) * project(n, h + "mlp.up_proj")
+        y = project(gated, h + "mlp.down_proj")
+        x = x + (norm(y, h + "post_feedforward_layernorm") if after else y)
     logits = project(norm(x, "model.norm"), "model.embed_tokens" if c["tie_word_embeddings"] else "lm_head")
     return (logits, experts.balance()) if experts else logits
+
+
+def neox_logits(c, w, tokens):
+    width, heads = c["hidden_size"], c["num_attention_heads"]
+
+    def norm(x, name):
+        return functional.layer_norm(x, (width,), w[name + ".weight"], w[name + ".bias"], c["layer_norm_eps"])
+
+    def dense(x, name):
+        return x @ w[name + ".weight"].T + w[name + ".bias"]
+
+    x = w["gpt_neox.embed_in.weight"][tokens.long()]
+    for layer in range(c["num_hidden_layers"]):
+        h = f"gpt_neox.layers.{layer}."
+        q, k, v = split_heads(dense(norm(x, h + "input_layernorm"), h + "attention.query_key_value"), heads).chunk(3, 3)
+        q, k = (rotate(part, c["rotary_emb_base"], c["rotary_pct"]) for part in (q, k))
+        middle = x + dense(join_heads(attend(q, k, v)), h + "attention.dense")
+        n = norm(x if c["use_parallel_residual"] else middle, h + "post_attention_layernorm")
+        x = middle + dense(functional.gelu(dense(n, h + "mlp.dense_h_to_4h")), h + "mlp.dense_4h_to_h")
+    return norm(x, "gpt_neox.final_layer_norm") @ w["embed_out.weight"].T
 
 
 class Encoder:
@@ -472,9 +554,17 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "mistral": (llama_shapes, llama_logits, causal_samples, "MistralForCausalLM"),
             "mixtral": (llama_shapes, llama_logits, None, "MixtralForCausalLM"),
             "qwen2": (llama_shapes, llama_logits, None, "Qwen2ForCausalLM"),
+            "qwen3": (llama_shapes, llama_logits, None, "Qwen3ForCausalLM"),
+            "qwen3_moe": (llama_shapes, llama_logits, None, "Qwen3MoeForCausalLM"),
+            "phi3": (llama_shapes, llama_logits, None, "Phi3ForCausalLM"),
+            "gemma": (llama_shapes, llama_logits, None, "GemmaForCausalLM"),
+            "olmo2": (llama_shapes, llama_logits, None, "Olmo2ForCausalLM"),
+            "gpt_neox": (neox_shapes, neox_logits, None, "GPTNeoXForCausalLM"),
             "bert": (bert_shapes, bert_logits, bert_samples, "BertForMaskedLM"),
             "t5": (t5_shapes, t5_logits, t5_samples, "T5ForConditionalGeneration"),
             "vit": (vit_shapes, vit_logits, vit_samples, "ViTForImageClassification")}
+# Whose gains are 1 and what is stored.
+BESIDE_ONE = {"gemma"}
 # How the folder's weights are stored where it is not as one file of float32: dtype and shards.
 STORED = {"mistral": (torch.float16, 1), "mixtral": (torch.bfloat16, 3), "qwen2": (torch.bfloat16, 3)}
 DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int32: "I32"}
@@ -613,7 +703,7 @@ def make(family, packaged):
     samples = make_samples(config) if make_samples else None
     read = sample_batches(samples) if samples else text_batches(config)
     dtype, shards = STORED.get(family, (torch.float32, 1))
-    weights = initial_weights(shapes(config), dtype)
+    weights = initial_weights(shapes(config), dtype, 0.0 if family in BESIDE_ONE else 1.0)
     if not packaged:
         write_model(folder, weights, shards)
         if samples:

@@ -15,6 +15,15 @@ static LLVMValueRef sub(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildFSub(g->b, a, b, "");
 }
 
+LLVMValueRef bd_gen_norm_gain(bd_gen *g, const norm *n, LLVMValueRef held) {
+  if (n->base == 0) return held;
+  return LLVMBuildFAdd(g->b, held, bd_gen_real_like(held, n->base), "");
+}
+
+static LLVMValueRef load_gain(bd_gen *g, const norm *n) {
+  return bd_gen_norm_gain(g, n, bd_gen_load(g, &n->gain));
+}
+
 static LLVMValueRef centered(bd_gen *g, const norm *n) {
   LLVMValueRef x = bd_gen_load(g, &n->x);
   return n->centered ? sub(g, x, bd_gen_splat(g, n->m)) : x;
@@ -111,7 +120,7 @@ static bd_access result(bd_gen *g) {
 
 static void scale_row(bd_gen *g, void *user) {
   norm *n = user;
-  LLVMValueRef y = mul(g, normalized(g, n), bd_gen_load(g, &n->gain));
+  LLVMValueRef y = mul(g, normalized(g, n), load_gain(g, n));
   if (n->centered) y = LLVMBuildFAdd(g->b, y, bd_gen_load(g, &n->bias), "");
   give(g, n, y);
 }
@@ -151,13 +160,14 @@ bd_status bd_gen_rmsnorm(bd_gen *g) {
   norm n = {.nest = bd_gen_row_nest(g, 0),
             .x = bd_gen_in(g, 0),
             .gain = bd_gen_in(g, 1),
+            .base = bd_op_real(g->op, "base", 0),
             .y = result(g),
             .rstd = bd_gen_out(g, 1)};
   return over_rows(g, &n, forward_row);
 }
 
 static LLVMValueRef scaled(bd_gen *g, const norm *n, LLVMValueRef dy) {
-  return mul(g, dy, bd_gen_load(g, &n->gain));
+  return mul(g, dy, load_gain(g, n));
 }
 
 static void load_statistics(bd_gen *g, norm *n) {
@@ -210,6 +220,7 @@ bd_status bd_gen_rmsnorm_dx(bd_gen *g) {
             .dy = bd_gen_in(g, 0),
             .x = bd_gen_in(g, 1),
             .gain = bd_gen_in(g, 2),
+            .base = bd_op_real(g->op, "base", 0),
             .rstd = bd_gen_in(g, 3),
             .y = result(g)};
   return over_rows(g, &n, gradient_row);

@@ -166,8 +166,12 @@ static LLVMValueRef square(bd_gen *g, const held *h, const held_row *row, int gr
   return mul(g, d, d);
 }
 
+static LLVMValueRef gain_of(bd_gen *g, const held *h, int group) {
+  return bd_gen_norm_gain(g, h->n, bd_gen_fetched(g, &h->n->gain, h->gain[group]));
+}
+
 static LLVMValueRef scaled_dy(bd_gen *g, const held *h, const held_row *row, int group) {
-  return mul(g, row->dy[group], bd_gen_fetched(g, &h->n->gain, h->gain[group]));
+  return mul(g, row->dy[group], gain_of(g, h, group));
 }
 
 static LLVMValueRef dy_by_x(bd_gen *g, const held *h, const held_row *row, int group) {
@@ -235,7 +239,7 @@ static LLVMValueRef result(bd_gen *g, const held *h, const held_row *row, int gr
   const bd_gen_norm *n = h->n;
   LLVMValueRef y = normalized(g, h, row, group);
   if (!h->gradient) {
-    y = mul(g, y, bd_gen_fetched(g, &n->gain, h->gain[group]));
+    y = mul(g, y, gain_of(g, h, group));
     return n->bias.base ? bd_gen_plus(g, y, bd_gen_fetched(g, &n->bias, h->bias[group])) : y;
   }
   LLVMValueRef d = scaled_dy(g, h, row, group);

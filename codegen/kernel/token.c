@@ -49,7 +49,9 @@ bd_status bd_gen_embed(bd_gen *g) {
 typedef struct rope {
   bd_gen_nest nest;
   int t, h, half;                     // loops
-  bd_access in[2], out[2], frequency; // first and second half of a head
+  bd_access in[2], out[2], frequency; // first and second half of what is turned of a head
+  int rest;                           // loop over what is not; -1: all is
+  bd_access rest_in, rest_out;
   LLVMValueRef sine, cosine;
   LLVMValueRef first; // head of this thread
   int beside;         // heads that a warp takes side by side
@@ -92,9 +94,20 @@ static void turn_lanes(bd_gen *g, void *user) {
   bd_gen_for_end(g, &each);
 }
 
+static void copy_rest(bd_gen *g, void *user) {
+  rope *r = user;
+  bd_gen_for each = bd_gen_for_begin(g, r->first, g->loop[r->h].count, bd_gen_long(g, r->beside));
+  g->index[r->h] = each.index;
+  bd_gen_store(g, &r->rest_out, bd_gen_load(g, &r->rest_in));
+  bd_gen_for_end(g, &each);
+}
+
 static void turn_position(bd_gen *g, void *user) {
   rope *r = user;
   bd_gen_lanes(g, r->half, BD_GEN_POINT_LANES, turn_lanes, r);
+  if (r->rest < 0) return;
+  g->lane_to = g->loop[r->rest].count;
+  bd_gen_lanes(g, r->rest, BD_GEN_POINT_LANES, copy_rest, r);
 }
 
 // Heads shorter than a warp lie side by side in it.
@@ -109,12 +122,31 @@ static void share_warp(bd_gen *g, rope *r) {
   r->first = bd_gen_part_warp(g, threads);
 }
 
+// A loop over some numbers of a head.
+static int add_loop(bd_gen *g, int64_t extent) {
+  g->loop[g->loops] = (bd_gen_loop){
+      .scale = 1, .extent = extent, .start = bd_gen_long(g, 0), .count = bd_gen_long(g, extent)};
+  return g->loops++;
+}
+
+// Packs for both loops, which rows of either are whole numbers of.
+static void pack_halves(bd_gen *g, const rope *r) {
+  bd_gen_pack(
+      g, r->half, BD_GEN_ALIGNED, 5,
+      (const bd_access *const[]){&r->in[0], &r->in[1], &r->out[0], &r->out[1], &r->frequency});
+  if (r->rest < 0) return;
+  int pack = g->uneven ? 1 : g->pack;
+  bd_gen_pack(g, r->rest, BD_GEN_ALIGNED, 2, (const bd_access *const[]){&r->rest_in, &r->rest_out});
+  if (g->uneven || pack < g->pack) g->pack = g->uneven ? 1 : pack;
+  g->uneven = NULL;
+}
+
 bd_status bd_gen_rope(bd_gen *g) {
   const int8_t *loops = g->map.in[0];
-  int64_t half = g->loop[loops[3]].extent / 2;
-  rope r = {.t = loops[1], .h = loops[2], .half = g->loops};
-  g->loop[g->loops++] = (bd_gen_loop){
-      .scale = 1, .extent = half, .start = bd_gen_long(g, 0), .count = bd_gen_long(g, half)};
+  int64_t width = g->loop[loops[3]].extent, turned = bd_rope_turned(g->op, width);
+  int64_t half = turned / 2;
+  rope r = {.t = loops[1], .h = loops[2], .half = add_loop(g, half), .rest = -1};
+  if (turned < width) r.rest = add_loop(g, width - turned);
   r.frequency = (bd_access){.dtype = BD_F64, .aligned = BD_GEN_ALIGNED};
   r.frequency.base = r.frequency.valid = frequency_table(g, half);
   r.frequency.stride[r.half] = 1;
@@ -124,13 +156,17 @@ bd_status bd_gen_rope(bd_gen *g) {
     access[0].stride[loops[3]] = 0;
     access[0].stride[r.half] = 1;
     access[1] = bd_gen_shifted(g, &access[0], half);
+    if (r.rest < 0) continue;
+    bd_access *rest = side ? &r.rest_out : &r.rest_in;
+    *rest = bd_gen_shifted(g, &access[0], turned);
+    rest->stride[r.half] = 0;
+    rest->stride[r.rest] = 1;
   }
   // Frequencies, in f64, are read again for each position: in registers they would cost a block.
   r.nest = (bd_gen_nest){
       .outer_count = 2, .outer = {loops[0], loops[1]}, .lane_loop = r.half, .apart = true};
-  r.nest.work = g->loop[loops[2]].extent * 2 * half;
-  bd_gen_pack(g, r.half, BD_GEN_ALIGNED, 5,
-              (const bd_access *const[]){&r.in[0], &r.in[1], &r.out[0], &r.out[1], &r.frequency});
+  r.nest.work = g->loop[loops[2]].extent * width;
+  pack_halves(g, &r);
   share_warp(g, &r);
   bd_gen_items(g, &r.nest, turn_position, &r);
   return BD_OK;

@@ -25,7 +25,7 @@ static bd_status check_one(bd_ctx *ctx, const bd_json *json, const char *model_t
     if (tied) return BD_OK;
     return bd_fail(ctx, BD_UNSUPPORTED, item->loc,
                    "\"architectures\": a %s has no output matrix; make it \"%s\" and, where the "
-                   "weights lack lm_head.weight, \"tie_word_embeddings\" true",
+                   "weights lack it, \"tie_word_embeddings\" true",
                    known->body, known->built[0]);
   }
   return bd_fail(ctx, BD_UNSUPPORTED, item->loc,

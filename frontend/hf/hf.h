@@ -12,9 +12,11 @@ BD_NODISCARD bd_status bd_hf_load(bd_ctx *ctx, const char *folder, const bd_mode
 
 BD_NODISCARD bd_status bd_hf_gpt2_config(bd_ctx *ctx, const bd_json *json,
                                          bd_gpt2_config *out_config);
-// `model_type`: "llama", "mistral", "mixtral" or "qwen2".
+// `model_type`: one of those that are built like Llama.
 BD_NODISCARD bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model_type,
                                           bd_llama_config *out_config);
+BD_NODISCARD bd_status bd_hf_neox_config(bd_ctx *ctx, const bd_json *json,
+                                         bd_neox_config *out_config);
 BD_NODISCARD bd_status bd_hf_bert_config(bd_ctx *ctx, const bd_json *json,
                                          bd_bert_config *out_config);
 BD_NODISCARD bd_status bd_hf_vit_config(bd_ctx *ctx, const bd_json *json,

@@ -26,6 +26,16 @@ static bd_status load_llama(bd_ctx *ctx, const char *folder, const bd_json *json
   return bd_llama_build(ctx, folder, &config, options, json->loc, out_graph);
 }
 
+static bd_status load_neox(bd_ctx *ctx, const char *folder, const bd_json *json,
+                           const bd_model_options *options, bd_module **out_graph) {
+  bd_neox_config config;
+  bool bare = false;
+  BD_TRY(bd_hf_neox_config(ctx, json, &config));
+  BD_TRY(bd_hf_is_stored(ctx, folder, "embed_in.weight", &bare));
+  config.stored_prefix = bare ? "" : "gpt_neox.";
+  return bd_neox_build(ctx, folder, &config, options, json->loc, out_graph);
+}
+
 // Older files call the gains and shifts of layer norms gamma and beta.
 static bd_status load_bert(bd_ctx *ctx, const char *folder, const bd_json *json,
                            const bd_model_options *options, bd_module **out_graph) {
@@ -64,6 +74,12 @@ static const struct {
     {"mistral", load_llama, {.built = {"MistralForCausalLM"}, .body = "MistralModel"}},
     {"mixtral", load_llama, {.built = {"MixtralForCausalLM"}, .body = "MixtralModel"}},
     {"qwen2", load_llama, {.built = {"Qwen2ForCausalLM"}, .body = "Qwen2Model"}},
+    {"qwen3", load_llama, {.built = {"Qwen3ForCausalLM"}, .body = "Qwen3Model"}},
+    {"qwen3_moe", load_llama, {.built = {"Qwen3MoeForCausalLM"}, .body = "Qwen3MoeModel"}},
+    {"phi3", load_llama, {.built = {"Phi3ForCausalLM"}, .body = "Phi3Model"}},
+    {"gemma", load_llama, {.built = {"GemmaForCausalLM"}, .body = "GemmaModel", .tied = true}},
+    {"gpt_neox", load_neox, {.built = {"GPTNeoXForCausalLM"}, .body = "GPTNeoXModel"}},
+    {"olmo2", load_llama, {.built = {"Olmo2ForCausalLM"}, .body = "Olmo2Model"}},
     {"bert", load_bert, {.built = {"BertForMaskedLM"}, .more = "BertForPreTraining"}},
     {"t5",
      load_t5,

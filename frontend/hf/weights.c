@@ -8,6 +8,8 @@
 // and heads that the loss does not read. Names end so, after a dot or whole.
 static const char *const passed_over[] = {"attn.bias",
                                           "attn.masked_bias",
+                                          "attention.bias",
+                                          "attention.masked_bias",
                                           "rotary_emb.inv_freq",
                                           "embeddings.position_ids",
                                           "pooler.dense.weight",
@@ -23,6 +25,8 @@ static const struct {
              {"lm_head.weight", "transformer.wte.weight"},
              {"lm_head.weight", "model.embed_tokens.weight"},
              {"lm_head.weight", "shared.weight"},
+             {"embed_out.weight", "gpt_neox.embed_in.weight"},
+             {"embed_out.weight", "embed_in.weight"},
              {"encoder.embed_tokens.weight", "shared.weight"},
              {"decoder.embed_tokens.weight", "shared.weight"},
              {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},

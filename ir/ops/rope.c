@@ -1,6 +1,6 @@
-// rope: rotates pairs (i, i + d/2) of each head by an angle that grows with the position. The
-// gradient turns back. `factor` and its three companions slow the low frequencies as Llama 3.1
-// does.
+// rope: rotates pairs (i, i + r/2) of the first r numbers of each head by an angle that grows with
+// the position. The gradient turns back. `factor` and its three companions slow the low frequencies
+// as Llama 3.1 does.
 #include "ir/rope.h"
 #include "ir/ops/ops.h"
 #include <math.h>
@@ -8,7 +8,8 @@
 BD_EVAL(rope) {
   (void)key, (void)scratch;
   const int64_t *dims = in[0].type.dims;
-  int64_t positions = dims[1], heads = dims[2], d = dims[3], half = d / 2;
+  int64_t positions = dims[1], heads = dims[2], d = dims[3];
+  int64_t turned = bd_rope_turned(op, d), half = turned / 2;
   double direction = bd_op_int(op, "inverse", 0) ? -1 : 1;
   int64_t rows = dims[0] * positions * heads;
   for (int64_t row = 0; row < rows; row++) {
@@ -16,10 +17,12 @@ BD_EVAL(rope) {
     const double *x = in[0].data + row * d;
     double *y = out->data + row * d;
     for (int64_t i = 0; i < half; i++) {
-      double angle = direction * (double)position * bd_rope_frequency(op, i, d);
+      double angle = direction * (double)position * bd_rope_frequency(op, i, turned);
       y[i] = x[i] * cos(angle) - x[i + half] * sin(angle);
       y[i + half] = x[i + half] * cos(angle) + x[i] * sin(angle);
     }
+    for (int64_t i = turned; i < d; i++)
+      y[i] = x[i];
   }
 }
 

@@ -103,9 +103,16 @@ static bool is_slice(const bd_edit *e, bd_id id, int64_t dim, int64_t start, int
          bd_op_int(op, "size", 0) == size && bd_op_int(op, "step", 1) == 1;
 }
 
-// Whether the match turns halves, the second one's negative first, by tables of `*out_theta`.
-static bool is_rotation(const bd_edit *e, const bd_match *match, int *out_place,
-                        double *out_theta) {
+// What a match turns, by powers of `theta` over dimension `place`.
+typedef struct rotation {
+  bd_id x;
+  int place;
+  int64_t width; // of x, its last dimension
+  double theta;
+} rotation;
+
+// Whether the match turns halves, the second one's negative first.
+static bool is_rotation(const bd_edit *e, const bd_match *match, rotation *out) {
   const bd_type *x = &e->from->values[match->value['x' - 'a']].type;
   int64_t last = x->rank - 1, width = x->rank >= 3 ? x->dims[last] : 0;
   table cosine, sine;
@@ -115,33 +122,57 @@ static bool is_rotation(const bd_edit *e, const bd_match *match, int *out_place,
       !find_table(e, match->value['c' - 'a'], x->rank, false, &cosine) ||
       !find_table(e, match->value['s' - 'a'], x->rank, true, &sine))
     return false;
-  *out_place = sine.place_dim;
+  *out = (rotation){match->value['x' - 'a'], sine.place_dim, width, 0};
   if (cosine.place_dim != sine.place_dim || sine.place_dim == 0 || sine.place_dim >= last ||
       sine.places < 2 || sine.width != width)
     return false;
-  *out_theta = find_theta(&sine);
-  return *out_theta > 0 && isfinite(*out_theta) && is_table_of(&cosine, false, *out_theta) &&
-         is_table_of(&sine, true, *out_theta);
+  out->theta = find_theta(&sine);
+  return out->theta > 0 && isfinite(out->theta) && is_table_of(&cosine, false, out->theta) &&
+         is_table_of(&sine, true, out->theta);
 }
 
-// rope takes [samples, places, heads, width].
-static bd_status emit(bd_edit *e, bd_id x, int place, double theta, bd_id *out) {
+static bool find_rotation(const bd_edit *e, bd_id id, rotation *out) {
+  const bd_op *op = producer_of(e, id, BD_OP_ADD);
+  bd_match match;
+  return op && producer_of(e, op->in[0], BD_OP_MUL) && producer_of(e, op->in[1], BD_OP_MUL) &&
+         bd_pattern_match(bd_pattern_read(e->ctx, rotated), e->from, id, &match) &&
+         bd_match_is_closed(e, &match, id) && is_rotation(e, &match, out);
+}
+
+// Whether `op` puts the rest of each head behind what a rotation makes of its first elements, which
+// nothing else reads; *r then is of the whole.
+static bool is_part_rotated(const bd_edit *e, const bd_op *op, rotation *r) {
+  if (op->in_count != 2 || !find_rotation(e, op->in[0], r)) return false;
+  const bd_op *turned = producer_of(e, r->x, BD_OP_SLICE);
+  const bd_op *rest = producer_of(e, op->in[1], BD_OP_SLICE);
+  if (!turned || !rest || turned->in[0] != rest->in[0] || bd_edit_reads(e, op->in[0]) != 1)
+    return false;
+  const bd_type *whole = &e->from->values[turned->in[0]].type;
+  int last = whole->rank - 1;
+  r->x = turned->in[0];
+  return bd_op_int(op, "dim", 0) == last && is_slice(e, turned->out[0], last, 0, r->width) &&
+         is_slice(e, rest->out[0], last, r->width, whole->dims[last] - r->width);
+}
+
+// rope takes [samples, places, heads, width], and turns the first `width` elements of a head of x.
+static bd_status emit(bd_edit *e, bd_id x, const rotation *r, bd_id *out) {
   bd_type type = e->from->values[x].type;
-  char letters[BD_MAX_RANK + 1] = {0}, wanted[BD_MAX_RANK + 1] = {'a', (char)('a' + place)};
-  int64_t dims[4] = {type.dims[0], type.dims[place], 1, type.dims[type.rank - 1]};
+  char letters[BD_MAX_RANK + 1] = {0}, wanted[BD_MAX_RANK + 1] = {'a', (char)('a' + r->place)};
+  int64_t dims[4] = {type.dims[0], type.dims[r->place], 1, type.dims[type.rank - 1]};
   int64_t turned[BD_MAX_RANK] = {dims[0], dims[1]};
   for (int d = 0, at = 2; d < type.rank; ++d) {
     letters[d] = (char)('a' + d);
-    if (d == 0 || d == place) continue;
+    if (d == 0 || d == r->place) continue;
     if (d < type.rank - 1) dims[2] *= type.dims[d];
     turned[at] = type.dims[d];
     wanted[at++] = letters[d];
   }
   *out = bd_edit_value(e, x);
-  bd_attr attr = bd_attr_real(e->ctx, "theta", theta);
+  bd_attr attrs[] = {bd_attr_real(e->ctx, "theta", r->theta),
+                     bd_attr_int(e->ctx, "turned", r->width)};
   BD_TRY(bd_emit_turned(e, letters, wanted, out));
   BD_TRY(bd_emit_reshaped(e, 4, dims, out));
-  BD_TRY(bd_edit_emit(e, BD_OP_ROPE, 1, out, 1, &attr, out));
+  BD_TRY(bd_edit_emit(e, BD_OP_ROPE, 1, out, r->width < dims[3] ? 2 : 1, attrs, out));
   BD_TRY(bd_emit_reshaped(e, type.rank, turned, out));
   return bd_emit_turned(e, wanted, letters, out);
 }
@@ -149,16 +180,13 @@ static bd_status emit(bd_edit *e, bd_id x, int place, double theta, bd_id *out) 
 bd_status bd_recover_rope(bd_edit *e, const void *user) {
   (void)user;
   const bd_op *op = &e->from->ops[e->at];
-  bd_match match;
-  int place;
-  double theta;
+  rotation r;
   bd_id made;
-  if (op->kind != BD_OP_ADD || !producer_of(e, op->in[0], BD_OP_MUL) ||
-      !producer_of(e, op->in[1], BD_OP_MUL) ||
-      !bd_pattern_match(bd_pattern_read(e->ctx, rotated), e->from, op->out[0], &match) ||
-      !bd_match_is_closed(e, &match, op->out[0]) || !is_rotation(e, &match, &place, &theta))
-    return BD_OK;
-  BD_TRY(emit(e, match.value['x' - 'a'], place, theta, &made));
+  bool found = op->kind == BD_OP_ADD      ? find_rotation(e, op->out[0], &r)
+               : op->kind == BD_OP_CONCAT ? is_part_rotated(e, op, &r)
+                                          : false;
+  if (!found) return BD_OK;
+  BD_TRY(emit(e, r.x, &r, &made));
   bd_edit_stand(e, op->out[0], made);
   return BD_OK;
 }

@@ -119,7 +119,8 @@ static bool is_alike(const bd_weight *a, const bd_weight *b) {
          a->average == b->average && x->stack == 0 && y->stack == 0 && x->rank == y->rank &&
          memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims) == 0 &&
          x->slice_dim == y->slice_dim && x->slice_start == y->slice_start &&
-         x->slice_size == y->slice_size && x->transpose == y->transpose;
+         x->slice_size == y->slice_size && x->slice_every == y->slice_every &&
+         x->transpose == y->transpose;
 }
 
 static bool find_stack(const stacker *s, int root, stack *out) {

@@ -45,6 +45,7 @@ static const packs_case cases[] = {
     {{BD_OP_ROUTE, "2,5,10,64 i2,9,1 i2,5,10,1", "rows=2", ""}, BD_F32, "16,4>16"},
     {{BD_OP_EMBED, "500,768 i2,9", "", ""}, BD_BF16, "16,4>16"},
     {{BD_OP_ROPE, "2,9,4,128", "theta=10000.0", ""}, BD_BF16, "16>16"},
+    {{BD_OP_ROPE, "2,9,4,64", "theta=10000.0 turned=16", ""}, BD_BF16, "16>16"},
     {{BD_OP_REDUCE_SUM, "64,768", "rule=AB->A", ""}, BD_BF16, "16>2"},
     {{BD_OP_REDUCE_SUM, "64,768", "rule=AB->A", ""}, BD_F32, "16>4"},
     {{BD_OP_REDUCE_SUM, "64,768", "rule=AB->B", ""}, BD_BF16, "16>16"},

@@ -58,7 +58,8 @@ static void activations(void **state) {
   bd_ctx_destroy(ctx);
 }
 
-// Half-split pairs: (x0, x2) turn by the position, (x1, x3) by position / 10.
+// Half-split pairs: (x0, x2) turn by the position, (x1, x3) by position / 10; of the first two numbers,
+// (x0, x1) by the position.
 static void rope_turns_pairs(void **state) {
   (void)state;
   bd_ctx *ctx = bd_ctx_create();
@@ -67,6 +68,9 @@ static void rope_turns_pairs(void **state) {
   bd_attr theta = bd_attr_real(ctx, "theta", 100);
   const double expected[8] = {1, 1, 0, 0, cos(1), cos(0.1), sin(1), sin(0.1)};
   expect(evaluate(ctx, BD_OP_ROPE, 1, &type, data, 1, &theta), 8, expected);
+  const bd_attr some[2] = {theta, bd_attr_int(ctx, "turned", 2)};
+  const double first[8] = {1, 1, 0, 0, cos(1) - sin(1), cos(1) + sin(1), 0, 0};
+  expect(evaluate(ctx, BD_OP_ROPE, 1, &type, data, 2, some), 8, first);
   bd_ctx_destroy(ctx);
 }
 

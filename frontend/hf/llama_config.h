@@ -1,0 +1,26 @@
+// What the configurations of Llama's kin are read from.
+#ifndef BD_FRONTEND_HF_LLAMA_CONFIG_H
+#define BD_FRONTEND_HF_LLAMA_CONFIG_H
+#include "frontend/hf/hf.h"
+
+// Members of families that have others than Llama; each list ends with NULL.
+extern const char *const bd_hf_mixtral_keys[];
+extern const char *const bd_hf_qwen3_moe_keys[];
+extern const char *const bd_hf_phi3_keys[];
+extern const char *const bd_hf_gemma_keys[];
+extern const char *const bd_hf_olmo2_keys[];
+
+// The window of the layers that have one: what `layer_types` says of each, else what
+// `use_sliding_window` says of some.
+BD_NODISCARD bd_status bd_hf_window_of_some(bd_ctx *ctx, const bd_json *json,
+                                            bd_llama_config *config);
+
+BD_NODISCARD bd_status bd_hf_read_mixtral(bd_ctx *ctx, const bd_json *json,
+                                          bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_qwen3(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_qwen3_moe(bd_ctx *ctx, const bd_json *json,
+                                            bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_phi3(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_olmo2(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_gemma(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
+#endif

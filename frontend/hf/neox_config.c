@@ -1,0 +1,101 @@
+#include "frontend/hf/rope_config.h"
+
+static const char *const keys[] = {"vocab_size",
+                                   "max_position_embeddings",
+                                   "hidden_size",
+                                   "intermediate_size",
+                                   "num_hidden_layers",
+                                   "num_attention_heads",
+                                   "hidden_act",
+                                   "layer_norm_eps",
+                                   "rotary_pct",
+                                   "rotary_emb_base",
+                                   "partial_rotary_factor",
+                                   "rope_theta",
+                                   "rope_scaling",
+                                   "rope_parameters",
+                                   "attention_dropout",
+                                   "hidden_dropout",
+                                   "attention_probs_dropout_prob",
+                                   "hidden_dropout_prob",
+                                   "attention_bias",
+                                   "use_parallel_residual",
+                                   NULL};
+
+static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_neox_config *c) {
+  BD_TRY(bd_hf_extent(ctx, json, "vocab_size", &c->vocabulary));
+  BD_TRY(bd_hf_extent(ctx, json, "max_position_embeddings", &c->positions));
+  BD_TRY(bd_hf_extent(ctx, json, "hidden_size", &c->width));
+  BD_TRY(bd_hf_extent(ctx, json, "intermediate_size", &c->inner));
+  BD_TRY(bd_json_int(ctx, json, "num_hidden_layers", false, 1, BD_MAX_CONFIG_LAYERS, &c->layers));
+  BD_TRY(bd_hf_extent(ctx, json, "num_attention_heads", &c->heads));
+  const bd_hf_size sizes[] = {{"vocab_size", c->vocabulary},
+                              {"max_position_embeddings", c->positions},
+                              {"hidden_size", c->width},
+                              {"intermediate_size", c->inner},
+                              {"num_hidden_layers", c->layers},
+                              {"num_attention_heads", c->heads},
+                              {0}};
+  bd_hf_tell_defaults(ctx, json, sizes);
+  if (c->width % c->heads == 0) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "num_attention_heads"),
+                 "\"num_attention_heads\": %lld does not divide \"hidden_size\" %lld",
+                 (long long)c->heads, (long long)c->width);
+}
+
+// What transformers writes a second time, under the names of other families.
+static bd_status check_same(bd_ctx *ctx, const bd_json *json, const char *key, const char *own,
+                            double value) {
+  double again = value;
+  BD_TRY(bd_json_real(ctx, json, key, false, 0, 1e12, &again));
+  if (again == value) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, bd_hf_place(json, key), "\"%s\": %g differs from \"%s\", %g", key,
+                 again, own, value);
+}
+
+static bd_status read_rotary(bd_ctx *ctx, const bd_json *json, bd_neox_config *c) {
+  static const bd_hf_rotary_keys own = {"rotary_emb_base", "rotary_pct"};
+  bd_hf_rotary rotary = {
+      .theta = 10000, .share = 0.25, .share_key = own.share, .share_loc = json->loc};
+  BD_TRY(bd_hf_rotary_read(ctx, json, &own, &rotary));
+  BD_TRY(check_same(ctx, json, "rope_theta", own.theta, rotary.theta));
+  BD_TRY(check_same(ctx, json, "partial_rotary_factor", own.share, rotary.share));
+  c->rotary.theta = rotary.theta;
+  c->rotary.stretch = rotary.stretch;
+  return bd_hf_rotary_turned(ctx, &rotary, c->width / c->heads, &c->rotary.turned);
+}
+
+// transformers passes over what older folders call dropout.
+static bd_status read_dropout(bd_ctx *ctx, const bd_json *json, bd_neox_config *c) {
+  double unused = 0;
+  BD_TRY(bd_hf_probability(ctx, json, "attention_dropout", &c->dropout_attention));
+  BD_TRY(bd_hf_probability(ctx, json, "hidden_dropout", &c->dropout_hidden));
+  BD_TRY(bd_hf_probability(ctx, json, "attention_probs_dropout_prob", &unused));
+  return bd_hf_probability(ctx, json, "hidden_dropout_prob", &unused);
+}
+
+bd_status bd_hf_neox_config(bd_ctx *ctx, const bd_json *json, bd_neox_config *out_config) {
+  bd_neox_config c = {.vocabulary = 50432,
+                      .positions = 2048,
+                      .width = 6144,
+                      .layers = 44,
+                      .heads = 64,
+                      .inner = 24576,
+                      .activation = BD_OP_GELU_ERF,
+                      .epsilon = 1e-5,
+                      .init_scale = 0.02,
+                      .attention_bias = true,
+                      .parallel = true};
+  BD_TRY(bd_hf_only_known(ctx, json, keys));
+  BD_TRY(read_sizes(ctx, json, &c));
+  BD_TRY(read_rotary(ctx, json, &c));
+  BD_TRY(read_dropout(ctx, json, &c));
+  BD_TRY(bd_hf_activation(ctx, json, "hidden_act", &c.activation));
+  BD_TRY(bd_json_real(ctx, json, "layer_norm_eps", false, 1e-12, 1, &c.epsilon));
+  BD_TRY(bd_json_real(ctx, json, "initializer_range", false, 0, 10, &c.init_scale));
+  BD_TRY(bd_json_bool(ctx, json, "attention_bias", false, &c.attention_bias));
+  BD_TRY(bd_json_bool(ctx, json, "use_parallel_residual", false, &c.parallel));
+  BD_TRY(bd_json_bool(ctx, json, "tie_word_embeddings", false, &c.tied));
+  *out_config = c;
+  return BD_OK;
+}

@@ -1,0 +1,25 @@
+#include "frontend/hf/llama_config.h"
+
+const char *const bd_hf_olmo2_keys[] = {"vocab_size",
+                                        "max_position_embeddings",
+                                        "hidden_size",
+                                        "intermediate_size",
+                                        "num_hidden_layers",
+                                        "num_attention_heads",
+                                        "num_key_value_heads",
+                                        "hidden_act",
+                                        "rms_norm_eps",
+                                        "rope_theta",
+                                        "rope_scaling",
+                                        "rope_parameters",
+                                        "attention_dropout",
+                                        "attention_bias",
+                                        NULL};
+
+// Norms come last, and queries and keys are normalized whole.
+bd_status bd_hf_read_olmo2(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
+  c->norms_after = c->normed_projections = true;
+  BD_TRY(bd_json_bool(ctx, json, "attention_bias", false, &c->query_bias));
+  c->output_bias = c->query_bias;
+  return BD_OK;
+}

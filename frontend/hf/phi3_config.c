@@ -1,0 +1,33 @@
+#include "frontend/hf/llama_config.h"
+
+const char *const bd_hf_phi3_keys[] = {"vocab_size",
+                                       "max_position_embeddings",
+                                       "original_max_position_embeddings",
+                                       "hidden_size",
+                                       "intermediate_size",
+                                       "num_hidden_layers",
+                                       "num_attention_heads",
+                                       "num_key_value_heads",
+                                       "hidden_act",
+                                       "rms_norm_eps",
+                                       "rope_theta",
+                                       "rope_scaling",
+                                       "rope_parameters",
+                                       "partial_rotary_factor",
+                                       "embd_pdrop",
+                                       "resid_pdrop",
+                                       "attention_dropout",
+                                       "attention_bias",
+                                       "sliding_window",
+                                       NULL};
+
+// Queries, keys and values are one stored matrix, as are the two of the perceptron that read the
+// same. transformers passes embd_pdrop over.
+bd_status bd_hf_read_phi3(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
+  double unused = 0;
+  c->fused = true;
+  BD_TRY(bd_hf_refuse_true(ctx, json, "attention_bias"));
+  BD_TRY(bd_hf_probability(ctx, json, "embd_pdrop", &unused));
+  BD_TRY(bd_hf_probability(ctx, json, "resid_pdrop", &c->dropout_residual));
+  return bd_hf_extent(ctx, json, "sliding_window", &c->window);
+}

@@ -1,0 +1,20 @@
+// What builds Llama's blocks, and their first half.
+#ifndef BD_FRONTEND_LLAMA_H
+#define BD_FRONTEND_LLAMA_H
+#include "frontend/transformer.h"
+#include "frontend/transformer_parts.h"
+
+typedef struct bd_llama_builder {
+  bd_graph_build graph;
+  const bd_llama_config *config;
+  int64_t sequence;
+} bd_llama_builder;
+
+// RMS normalization over the last dimension of x, `width` wide, by the gain that is stored as
+// `stored`.weight, or by 1 and that.
+bd_id bd_llama_normalize(bd_llama_builder *builder, bd_layer *layer, const char *name,
+                         const char *stored, bd_id x, int64_t width);
+
+// x [batch, sequence, width] and what attention adds to it.
+bd_id bd_llama_attention(bd_llama_builder *builder, bd_layer *layer, bd_id x);
+#endif

@@ -1,0 +1,108 @@
+// Attention of Llama and its kin: x is normalized, queries and keys are turned by their positions,
+// and in some families each head of them is normalized before.
+#include "frontend/llama.h"
+#include <math.h>
+
+enum { SITE_ATTENTION = 1, SITE_PROJECTION };
+
+typedef bd_llama_builder builder;
+
+static bd_type f32(int rank, const int64_t *dims) {
+  return bd_type_make(BD_F32, rank, dims);
+}
+
+bd_id bd_llama_normalize(builder *b, bd_layer *layer, const char *name, const char *stored, bd_id x,
+                         int64_t width) {
+  bd_graph_build *g = &b->graph;
+  bool beside = b->config->gains_beside_one;
+  bd_id gain = bd_graph_layer_weight(g, layer,
+                                     bd_graph_vector(bd_intern_f(g->ctx, "%s.g", name),
+                                                     bd_intern_f(g->ctx, "%s.weight", stored),
+                                                     beside ? BD_INIT_ZEROS : BD_INIT_ONES, width));
+  bd_attr attrs[] = {bd_attr_real(g->ctx, "eps", b->config->epsilon),
+                     bd_attr_real(g->ctx, "base", 1)};
+  return bd_graph_op(g, name, BD_OP_RMSNORM, 2, (bd_id[]){x, gain}, beside ? 2 : 1, attrs);
+}
+
+// The first row of queries, keys or values where they are parts of one stored matrix.
+static int64_t fused_start(const bd_llama_config *c, char letter) {
+  int64_t before = letter == 'q' ? 0 : letter == 'k' ? c->heads : c->heads + c->kv_heads;
+  return before * c->head_width;
+}
+
+// Query, key or value: x times the matrix, plus the bias where the model has one. `flat`: heads are
+// no dimension of their own.
+static bd_id project(builder *b, bd_layer *layer, bd_id x, char letter, int64_t heads, bool flat) {
+  bd_graph_build *g = &b->graph;
+  const bd_llama_config *c = b->config;
+  int64_t width = heads * c->head_width;
+  bd_weight_pattern pattern = bd_transformer_linear(
+      bd_intern_f(g->ctx, "w%c", letter), bd_intern_f(g->ctx, "self_attn.%c_proj.weight", letter),
+      c->width, width, c->init_scale);
+  if (c->fused)
+    bd_transformer_take_rows(&pattern, "self_attn.qkv_proj.weight",
+                             (c->heads + 2 * c->kv_heads) * c->head_width, fused_start(c, letter));
+  if (!flat) pattern.type = f32(3, (int64_t[]){c->width, heads, c->head_width});
+  bd_id w = bd_graph_layer_weight(g, layer, pattern);
+  bd_id y = bd_graph_contract(g, bd_intern_f(g->ctx, "%c", letter),
+                              flat ? "btc,cf->btf" : "btc,chd->bthd", x, w);
+  if (!c->query_bias) return y;
+  pattern =
+      bd_graph_vector(bd_intern_f(g->ctx, "b%c", letter),
+                      bd_intern_f(g->ctx, "self_attn.%c_proj.bias", letter), BD_INIT_ZEROS, width);
+  if (!flat) pattern.type = f32(2, (int64_t[]){heads, c->head_width});
+  bd_id bias = bd_graph_layer_weight(g, layer, pattern);
+  return bd_graph_binary(g, bd_intern_f(g->ctx, "%c_biased", letter), BD_OP_ADD, y, bias);
+}
+
+// Query or key: projected, each head or all together normalized where the family does so, then
+// turned.
+static bd_id project_turned(builder *b, bd_layer *layer, bd_id x, char letter, int64_t heads) {
+  bd_graph_build *g = &b->graph;
+  const bd_llama_config *c = b->config;
+  bool all = c->normed_projections;
+  bd_id y = project(b, layer, x, letter, heads, all);
+  if (c->normed_heads || all) {
+    const char *name = bd_intern_f(g->ctx, "%c_norm", letter);
+    y = bd_llama_normalize(b, layer, name, bd_intern_f(g->ctx, "self_attn.%s", name), y,
+                           all ? heads * c->head_width : c->head_width);
+  }
+  bd_attr dims =
+      bd_attr_ints(g->ctx, "dims", 4, (int64_t[]){BD_DIM_BATCH, b->sequence, heads, c->head_width});
+  if (all)
+    y = bd_graph_op(g, bd_intern_f(g->ctx, "%c_heads", letter), BD_OP_RESHAPE, 1, &y, 1, &dims);
+  bd_rotary rotary = {c->rope_theta, c->turned, c->stretch};
+  return bd_transformer_rotate(g, bd_intern_f(g->ctx, "%c_rotated", letter), y, &rotary);
+}
+
+bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
+  bd_graph_build *g = &b->graph;
+  const bd_llama_config *c = b->config;
+  bd_id n = x;
+  if (!c->norms_after) n = bd_llama_normalize(b, layer, "norm_1", "input_layernorm", x, c->width);
+  bd_id q = project_turned(b, layer, n, 'q', c->heads);
+  bd_id k = project_turned(b, layer, n, 'k', c->kv_heads);
+  bd_id v = project(b, layer, n, 'v', c->kv_heads, false);
+  bd_weight_pattern out = bd_transformer_linear("wo", "self_attn.o_proj.weight",
+                                                c->heads * c->head_width, c->width, c->init_scale);
+  out.type = f32(3, (int64_t[]){c->heads, c->head_width, c->width});
+  bd_id wo = bd_graph_layer_weight(g, layer, out);
+  bd_transformer_attending how = {.name = "attended",
+                                  .scale = 1 / sqrt((double)c->head_width),
+                                  .dropout = c->dropout_attention,
+                                  .causal = true,
+                                  .site = SITE_ATTENTION,
+                                  .hidden = BD_NO_ID,
+                                  .biases = BD_NO_ID};
+  bd_id attended = bd_transformer_attention(g, q, k, v, &how);
+  bd_id y = bd_graph_contract(g, "o", "bthd,hdc->btc", attended, wo);
+  if (c->output_bias) {
+    bd_id bias = bd_graph_layer_weight(
+        g, layer, bd_graph_vector("bo", "self_attn.o_proj.bias", BD_INIT_ZEROS, c->width));
+    y = bd_graph_binary(g, "o_biased", BD_OP_ADD, y, bias);
+  }
+  if (c->norms_after)
+    y = bd_llama_normalize(b, layer, "norm_1", "post_attention_layernorm", y, c->width);
+  y = bd_graph_dropout(g, "o_dropped", y, c->dropout_residual, SITE_PROJECTION);
+  return bd_graph_binary(g, "middle", BD_OP_ADD, x, y);
+}
