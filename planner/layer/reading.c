@@ -16,13 +16,16 @@ bd_sharding bd_layer_operand_gradient(const bd_layer_space *space, int op, int o
 }
 
 // Partition lets partial sums of gradients pass some ops on their way to a weight whose sum waits
-// for the step's end.
+// for the step's end; and what has no ops in backward, as the sum with a constant, hands them on.
 static bool may_stay_partial(const bd_layer_space *space, bd_id v) {
   int maker = space->forward->values[v].producer;
-  for (int i = 0; maker >= 0 && i < space->backward->op_count; i++)
-    if (space->backward->ops[i].group == maker && bd_op_keeps_sums(space->backward->ops[i].kind))
-      return true;
-  return false;
+  bool any = false;
+  for (int i = 0; maker >= 0 && i < space->backward->op_count; i++) {
+    if (space->backward->ops[i].group != maker) continue;
+    if (bd_op_keeps_sums(space->backward->ops[i].kind)) return true;
+    any = true;
+  }
+  return maker >= 0 && !any && space->of_weights[v];
 }
 
 bd_reading bd_layer_reading(const bd_layer_space *space, int op, int operand) {

@@ -52,12 +52,22 @@ static int first_of_type(const bd_function *f, bd_id value) {
   return value;
 }
 
+static bool is_of_weights(const bd_layer_space *space, const bd_op *op) {
+  for (int i = 0; i < op->in_count; i++)
+    if (!space->of_weights[op->in[i]]) return false;
+  return true;
+}
+
 static void find_roles(bd_ctx *ctx, bd_layer_space *space) {
   const bd_function *f = space->forward;
+  space->of_weights = BD_NEW_ARRAY(ctx->arena, bool, f->value_count);
   space->is_weight = BD_NEW_ARRAY(ctx->arena, bool, f->value_count);
   space->type_of = BD_NEW_ARRAY(ctx->arena, int, f->value_count);
   for (int p = 0; p < f->param_count; p++)
-    space->is_weight[f->params[p]] = f->is_weight[p];
+    space->is_weight[f->params[p]] = space->of_weights[f->params[p]] = f->is_weight[p];
+  for (int i = 0; i < f->op_count; i++)
+    for (int k = 0; k < f->ops[i].out_count; k++)
+      space->of_weights[f->ops[i].out[k]] = is_of_weights(space, &f->ops[i]);
   for (bd_id v = 0; v < f->value_count; v++)
     space->type_of[v] = first_of_type(f, v);
 }

@@ -71,6 +71,7 @@ typedef struct bd_layer_space {
   bool *needed;            // per forward value: read by backward
   bool *is_result;         // per forward value
   bool *is_weight;         // per forward value
+  bool *of_weights;        // per forward value: is one, or made of weights and constants alone
   int *consumers;          // per forward value: reads from outside its own cluster
   int *weight_uses;        // per forward value: ops that read it, for weights
   bd_layer_weight *weight; // per forward value
