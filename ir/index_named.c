@@ -84,6 +84,13 @@ static bd_status infer_embed_dw(bd_inference *inference) {
   return bd_inference_apply(inference, "...c,...->vc|gather v", 2, dims);
 }
 
+// The letters are those of the product whose gradient a transposed one is.
+static bd_status infer_grouped_contract(bd_inference *inference) {
+  bool transposed = bd_op_int(inference->op, "transpose", 0);
+  const char *rule = transposed ? "brf,ecf,be->brc|whole r|one e" : "brc,ecf,be->brf|whole r|one e";
+  return bd_inference_apply(inference, rule, 0, NULL);
+}
+
 // Loops of attention: b and the key-value heads k split; k indexes dimension 2 of every tensor,
 // which holds g query heads per key-value head in query-shaped ones.
 static bd_status add_attention_loops(bd_inference *inference, int query, int key) {
@@ -178,6 +185,7 @@ bd_named_rule bd_named_rule_find(const char *name) {
       {"constant", bd_infer_constant},
       {"iota", bd_infer_iota},
       {"embed_dw", infer_embed_dw},
+      {"grouped_contract", infer_grouped_contract},
       {"attention", infer_attention},
       {"attention_grad", infer_attention_grad},
       {"conv", bd_infer_conv},

@@ -92,6 +92,31 @@ typedef struct bd_rt_gemm {
 } bd_rt_gemm;
 void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *shape, const void *a, const void *b, void *out);
 
+// A product of rows in groups, of which each has a matrix of its own. Of sample b, rows
+// ends[b * groups + g - 1] (0 for g = 0) to ends[b * groups + g] are group g's; ends do not
+// decrease and are at most `rows`, and where they are not, each counts as at least the one before
+// and at most `rows`. Strides in elements; one of w_k and w_n is 1, all rows are contiguous (stride
+// 1 along k and n).
+typedef struct bd_rt_grouped {
+  int64_t batch, rows, groups, n, k; // valid on this rank
+  int64_t x_batch, x_row;            // of x [batch, rows, k]
+  int64_t y_batch, y_row;            // of y [batch, rows, n]
+  int64_t w_group, w_k, w_n;         // of w [groups, k, n]
+  int32_t accumulate;                // bd_rt_grouped_weights alone
+  int32_t dtype, out_dtype;          // of the factors, and of the result
+} bd_rt_grouped;
+// Brings the ends of groups to where the host reads them: `count` numbers, from place `at` of the
+// stage's room for such (bd_rt_stage.most_ends numbers). They stay until the next call with these
+// places. CPU programs: where they are. In a CUDA program this waits for what has been asked for
+// before.
+const int32_t *bd_rt_fetch_ends(bd_rt *rt, int64_t at, const int32_t *ends, int64_t count);
+// y = x w, rows past the last end 0; `ends` of this and the next is what bd_rt_fetch_ends returned.
+void bd_rt_grouped_rows(bd_rt *rt, const bd_rt_grouped *shape, const void *x, const void *w,
+                        const int32_t *ends, void *y);
+// w (+)= x' y per group, over all samples; a group without rows gives 0 (or adds nothing).
+void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *shape, const void *x, const void *y,
+                           const int32_t *ends, void *w);
+
 // What goes with a product in the kernel that computes it. With x = a b in f32, rounded when it is
 // written:
 //   BIAS          out = x + bias
