@@ -184,14 +184,14 @@ static bd_status find_ends(const bd_routing *r, bd_id mark, bd_id *out_ends, bd_
   bd_type type = typed(BD_I32, 2, r->experts, 0, 0);
   int64_t unit = bd_routing_grain(r);
   bd_id load, grain, rest;
-  BD_TRY(emit_rule(r, "load_by_choice", BD_OP_REDUCE_SUM, "abcd->abd", mark, &load));
-  BD_TRY(emit_rule(r, "load", BD_OP_REDUCE_SUM, "abc->ac", load, &load));
+  BD_TRY(emit_rule(r, "choice_loads", BD_OP_REDUCE_SUM, "abcd->abd", mark, &load));
+  BD_TRY(emit_rule(r, "loads", BD_OP_REDUCE_SUM, "abc->ac", load, &load));
   if (unit > 1) {
     BD_TRY(emit_fill(r, "grain", &type, (double)unit, &grain));
     BD_TRY(emit_fill(r, "grain_rest", &type, (double)(unit - 1), &rest));
-    BD_TRY(emit_two(r, "load_over", BD_OP_ADD, load, rest, &load));
-    BD_TRY(emit_two(r, "load_grains", BD_OP_DIV, load, grain, &load));
-    BD_TRY(emit_two(r, "load_rounded", BD_OP_MUL, load, grain, &load));
+    BD_TRY(emit_two(r, "loads_over", BD_OP_ADD, load, rest, &load));
+    BD_TRY(emit_two(r, "loads_in_grains", BD_OP_DIV, load, grain, &load));
+    BD_TRY(emit_two(r, "loads_rounded", BD_OP_MUL, load, grain, &load));
   }
   BD_TRY(emit_cumsum(r, "ends", 1, false, load, out_ends));
   return emit_two(r, "starts", BD_OP_SUB, *out_ends, load, out_starts);
