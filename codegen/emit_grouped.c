@@ -31,9 +31,15 @@ static void add_fetch(const bd_emit_body *body, bd_id ends) {
                (long long)bd_emit_elements(module, &body->function->values[ends]));
 }
 
-// One of a value's dimensions: valid on this rank.
+// One of a value's dimensions: what of it is valid on this rank, a number where it is on all.
 static const char *count_of(const bd_emit_body *body, bd_id id, int dim) {
-  return bd_emit_dim_count(body->emitter, &body->function->values[id], dim);
+  const bd_module *module = body->emitter->module;
+  const bd_value *value = &body->function->values[id];
+  int64_t local = bd_value_local_type(module, value).dims[dim];
+  int64_t parts = bd_sharding_parts(&module->mesh, &value->sharding, dim);
+  if (local * parts == bd_extent(value->type.dims[dim], module->micro_batch))
+    return bd_intern_f(body->emitter->ctx, "%lld", (long long)local);
+  return bd_emit_dim_count(body->emitter, value, dim);
 }
 
 // x [batch, rows, k], w [groups, k, n] and y [batch, rows, n] by their values; `transposed`: w is

@@ -210,6 +210,7 @@ static void test_primitives(void **state) {
   try_graph(pointwise_graph);
   try_graph(lookup_graph);
   try_graph(windows_graph);
+  try_graph(grouped_graph);
 }
 
 static void test_random_strategies(void **state) {
