@@ -89,7 +89,10 @@ static void test_grouped_contract(void **state) {
   assert_int_equal(loop_of(b, 'e')->kind, BD_LOOP_WHOLE);
   split[1] = (int8_t)bd_index_find(&b->map, 'f');
   assert_true(bd_op_flops(b->function, b->op, &b->map, &mesh, split, 6) == 2 * points);
-  fresh(b);
+}
+
+static void test_grouped_operands(void **state) {
+  bench *b = *state;
   operand(b, BD_BF16, DIMS(B, 64, 20));
   operand(b, BD_BF16, DIMS(8, 30, 20));
   operand(b, BD_I64, DIMS(B, 8));
@@ -103,6 +106,20 @@ static void test_grouped_contract(void **state) {
   expect_type(b, make(b, BD_OP_GROUPED_CONTRACT), BD_F32, DIMS(B, 64, 30));
   b->attrs[1] = bd_attr_string(b->ctx, "dtype", "f16");
   expect_fail(b, BD_OP_GROUPED_CONTRACT, "a result of bf16 cannot be f16");
+  fresh(b);
+  operand(b, BD_F32, DIMS(4, B, 20));
+  operand(b, BD_F32, DIMS(8, 20, 20));
+  operand(b, BD_I32, DIMS(4, 8));
+  expect_fail(b, BD_OP_GROUPED_CONTRACT, "dimension 2 of operand 1 may not be the batch");
+  fresh(b);
+  operand(b, BD_F32, DIMS(B, 64, 20));
+  operand(b, BD_F32, DIMS(B, 64, 20));
+  operand(b, BD_I32, DIMS(B, B));
+  expect_fail(b, BD_OP_GROUPED_CONTRACT_DW, "dimension 2 of operand 3 may not be the batch");
+  operand(b, BD_I32, DIMS(B, 8));
+  b->in[2] = b->in[3];
+  b->in_count = 3;
+  expect_fail(b, BD_OP_GROUPED_CONTRACT, "dimension 1 of operand 2 may not be the batch");
   fresh(b);
   operand(b, BD_F64, DIMS(B, 64, 20));
   operand(b, BD_F64, DIMS(8, 20, 20));
@@ -264,6 +281,7 @@ int main(void) {
       TEST(test_pointwise_aligns_at_the_end),
       TEST(test_contract),
       TEST(test_grouped_contract),
+      TEST(test_grouped_operands),
       TEST(test_hostile_rules),
       TEST(test_sum_broadcast_permute),
       TEST(test_reshape),
