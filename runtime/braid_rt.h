@@ -92,11 +92,10 @@ typedef struct bd_rt_gemm {
 } bd_rt_gemm;
 void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *shape, const void *a, const void *b, void *out);
 
-// A product of rows in groups, of which each has a matrix of its own. Of sample b, rows
-// ends[b * groups + g - 1] (0 for g = 0) to ends[b * groups + g] are group g's; ends do not
-// decrease and are at most `rows`, and where they are not, each counts as at least the one before
-// and at most `rows`. Strides in elements; one of w_k and w_n is 1, all rows are contiguous (stride
-// 1 along k and n).
+// A product of rows in groups, of which each has a matrix of its own. Of sample b, rows ends[b *
+// groups + g - 1] (0 for g = 0) to ends[b * groups + g] are group g's; ends do not decrease and are
+// at most `rows`. Strides in elements; one of w_k and w_n is 1, all rows are contiguous (stride 1
+// along k and n).
 typedef struct bd_rt_grouped {
   int64_t batch, rows, groups, n, k; // valid on this rank
   int64_t x_batch, x_row;            // of x [batch, rows, k]
@@ -107,10 +106,11 @@ typedef struct bd_rt_grouped {
 } bd_rt_grouped;
 // Brings the ends of groups to where the host reads them: `count` numbers, from place `at` of the
 // stage's room for such (bd_rt_stage.most_ends numbers). They stay until the next call with these
-// places. CPU programs: where they are. In a CUDA program this waits for what has been asked for
+// places. CPU programs: where they are. In a GPU program this waits for what has been asked for
 // before.
 const int32_t *bd_rt_fetch_ends(bd_rt *rt, int64_t at, const int32_t *ends, int64_t count);
-// y = x w, rows past the last end 0; `ends` of this and the next is what bd_rt_fetch_ends returned.
+// y = x w, rows past the last end 0. `ends` of this and the next is what bd_rt_fetch_ends returned;
+// they are clamped to [previous end, rows], since they are data.
 void bd_rt_grouped_rows(bd_rt *rt, const bd_rt_grouped *shape, const void *x, const void *w,
                         const int32_t *ends, void *y);
 // w (+)= x' y per group, over all samples; a group without rows gives 0 (or adds nothing).

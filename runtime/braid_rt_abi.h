@@ -147,7 +147,7 @@ typedef struct bd_rt_stage {
   // of the stage's (receiver, tag) pairs, every one rounded up to BD_RT_ALIGNMENT.
   int64_t library_offset, library_bytes;
   int64_t send_offset, send_bytes;
-  int64_t most_ends;    // of groups, that the stage fetches at once; 0: it has no grouped products
+  int64_t most_ends;    // room for bd_rt_fetch_ends; 0: the stage has no grouped products
   int32_t weight_count; // over all runs
   int32_t run_count;
   const bd_rt_weight_run *runs;
