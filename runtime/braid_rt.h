@@ -92,6 +92,25 @@ typedef struct bd_rt_gemm {
 } bd_rt_gemm;
 void bd_rt_matmul(bd_rt *rt, const bd_rt_gemm *shape, const void *a, const void *b, void *out);
 
+// What goes with a product in the kernel that computes it. With x = a b in f32, rounded when it is
+// written:
+//   BIAS          out = x + bias
+//   GELU          other = x + bias, out = gelu(x + bias), of halves; tanh form
+//   GELU_GRAD     out = x gelu'(other), of halves
+//   ADD           out = x + other
+//   SUM_A, SUM_B  out (+)= x, and sums += the sums of a, or b, over k
+typedef struct bd_rt_epilogue {
+  int32_t kind;     // BD_RT_EPILOGUE_*
+  const void *bias; // n elements of the type of out; of GELU also NULL
+  void *other;      // lies as out does and has its type, apart from it; of ADD also `out` itself
+  float *sums;      // m, or n
+} bd_rt_epilogue;
+// CUDA programs: a product of one batch with an epilogue. Returns 1; or 0, with nothing done, where
+// the device's library has none for such a product, or a slow one: the work is then to be done
+// apart. The same on every call with these shapes and alignments.
+int bd_rt_matmul_with(bd_rt *rt, const bd_rt_gemm *shape, const bd_rt_epilogue *epilogue,
+                      const void *a, const void *b, void *out);
+
 // A product of rows in groups, of which each has a matrix of its own. Of sample b, rows ends[b *
 // groups + g - 1] (0 for g = 0) to ends[b * groups + g] are group g's; ends do not decrease and are
 // at most `rows`. Strides in elements; one of w_k and w_n is 1, all rows are contiguous (stride 1
@@ -116,25 +135,6 @@ void bd_rt_grouped_rows(bd_rt *rt, const bd_rt_grouped *shape, const void *x, co
 // w (+)= x' y per group, over all samples; a group without rows gives 0 (or adds nothing).
 void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *shape, const void *x, const void *y,
                            const int32_t *ends, void *w);
-
-// What goes with a product in the kernel that computes it. With x = a b in f32, rounded when it is
-// written:
-//   BIAS          out = x + bias
-//   GELU          other = x + bias, out = gelu(x + bias), of halves; tanh form
-//   GELU_GRAD     out = x gelu'(other), of halves
-//   ADD           out = x + other
-//   SUM_A, SUM_B  out (+)= x, and sums += the sums of a, or b, over k
-typedef struct bd_rt_epilogue {
-  int32_t kind;     // BD_RT_EPILOGUE_*
-  const void *bias; // n elements of the type of out; of GELU also NULL
-  void *other;      // lies as out does and has its type, apart from it; of ADD also `out` itself
-  float *sums;      // m, or n
-} bd_rt_epilogue;
-// CUDA programs: a product of one batch with an epilogue. Returns 1; or 0, with nothing done, where
-// the device's library has none for such a product, or a slow one: the work is then to be done
-// apart. The same on every call with these shapes and alignments.
-int bd_rt_matmul_with(bd_rt *rt, const bd_rt_gemm *shape, const bd_rt_epilogue *epilogue,
-                      const void *a, const void *b, void *out);
 
 // CPU programs (generated kernels on GPUs): tiled attention; never stores T x T. q [batch, tq,
 // heads, d], k and v [batch, tk, kv_heads, d], row-major with the given valid counts; lse [batch,
