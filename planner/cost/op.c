@@ -180,7 +180,7 @@ static double grouped_seconds(const part *p) {
     one = (bd_product){1, c, f, rows};
     bytes = rows * (c + f) * factor + 2 * c * f * result;
   }
-  return count * fmax(bd_cost_product(cluster, rate_of(p), &one),
+  return count * fmax(bd_cost_product_beside(cluster, rate_of(p), &one),
                       bytes / cluster->memory_bytes_per_second) +
          (count - 1) * cluster->kernel_seconds;
 }

@@ -405,6 +405,23 @@ static void test_grouped_products(void **unused) {
   }
 }
 
+// Small products run beside one another: in the mean one takes less than by itself, and never less
+// than its share of one that is larger; large ones do not.
+static void test_products_beside(void **unused) {
+  (void)unused;
+  bd_cluster cluster = load("h100:1x1");
+  double rate = cluster.flops.bf16;
+  for (double rows = 16; rows <= 65536; rows *= 2) {
+    bd_product one = {1, rows, 2048, 1024}, two = {1, 2 * rows, 2048, 1024};
+    double alone = bd_cost_product(&cluster, rate, &one);
+    double beside = bd_cost_product_beside(&cluster, rate, &one);
+    assert_true(2 * beside >= bd_cost_product_beside(&cluster, rate, &two) * (1 - 1e-12));
+    assert_true(beside <= alone && beside >= 2 * rows * 2048 * 1024 / rate);
+    assert_true(rows > 256 || beside < 0.7 * alone);
+    assert_true(rows < 16384 || beside == alone);
+  }
+}
+
 // Of those that are in 8 bits whole and in bf16 in parts, too.
 static void test_parts_of_marked_products(void **unused) {
   (void)unused;
@@ -570,6 +587,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_parts_of_products, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_parts_of_ops, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_grouped_products, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_products_beside, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_parts_of_marked_products, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_materialized_attention, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_kernels_of_attention, open, drop_ctx),
