@@ -42,6 +42,7 @@ typedef struct bd_emit_body {
   bd_emitter *emitter;
   const bd_function *function;
   bd_text *text;
+  bool *fetched; // per value: the host has the ends of groups that it holds
 } bd_emit_body;
 
 // Mesh axes (bit mask, those of size 1 left out) along which the value's sharding says `at`.
@@ -99,6 +100,10 @@ BD_NODISCARD bd_status bd_emit_library_op(const bd_emit_body *body, const bd_op 
 void bd_emit_attend(const bd_emit_body *body, const bd_op *op);
 BD_NODISCARD bd_status bd_emit_embed_dw(const bd_emit_body *body, const bd_op *op);
 BD_NODISCARD bd_status bd_emit_contract(const bd_emit_body *body, const bd_op *op);
+// A product of rows in groups, and before it what brings the ends of its groups to the host.
+BD_NODISCARD bd_status bd_emit_grouped(const bd_emit_body *body, const bd_op *op);
+// How many ends of groups a function brings there: its room for them.
+int64_t bd_emit_ends(const bd_module *module, const bd_function *function);
 // A product in parts and the collective that sums it: one part of each, in a loop over `part`.
 typedef struct bd_emit_part {
   const bd_op *product, *collective;

@@ -213,7 +213,7 @@ BD_NODISCARD static bd_status add_epilogue_step(const bd_emit_body *body, const 
   const bd_epilogue *epilogue = &s->epilogues.of[step];
   const bd_op *product = &body->function->ops[s->fusion.first_op[step]];
   bd_text apart = bd_text_init(body->emitter->ctx->arena);
-  const bd_emit_body block = {body->emitter, body->function, &apart};
+  const bd_emit_body block = {body->emitter, body->function, &apart, body->fetched};
   bd_emit_mark(body->emitter, body->text, s->function, step, body->function, ops_of(s, step),
                ops_of(s, epilogue->step));
   bd_emit_epilogue(body, product, epilogue);
@@ -344,7 +344,9 @@ BD_NODISCARD static bd_status add_steps(const bd_emit_body *body, steps *s) {
 bd_status bd_emit_function(bd_emitter *emitter, int function) {
   bd_text statements = bd_text_init(emitter->ctx->arena);
   const bd_function *f = emitter->module->functions[function];
-  const bd_emit_body whole = {emitter, f, emitter->text}, body = {emitter, f, &statements};
+  bool *fetched = BD_NEW_ARRAY(emitter->ctx->arena, bool, f->value_count);
+  const bd_emit_body whole = {emitter, f, emitter->text, fetched},
+                     body = {emitter, f, &statements, fetched};
   steps s = {.function = function,
              .fusion = emitter->prefetch[function].fusion,
              .epilogues = emitter->prefetch[function].epilogues};

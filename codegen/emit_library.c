@@ -190,6 +190,8 @@ typedef bd_status (*writer)(const bd_emit_body *body, const bd_op *op);
 
 static const writer writers[BD_OP_KIND_COUNT] = {
     [BD_OP_CONTRACT] = bd_emit_contract,
+    [BD_OP_GROUPED_CONTRACT] = bd_emit_grouped,
+    [BD_OP_GROUPED_CONTRACT_DW] = bd_emit_grouped,
     [BD_OP_ATTENTION] = attention,
     [BD_OP_ATTENTION_GRAD] = attention,
     [BD_OP_RELATIVE_ATTENTION] = attention,

@@ -17,6 +17,18 @@ typedef struct writer {
   bd_text *text;
 } writer;
 
+// Room for the ends of groups of any function that the stage calls.
+static int64_t most_ends(const bd_module *module, int stage) {
+  int64_t most = 0;
+  for (int i = 0; i < module->main->op_count; ++i) {
+    const bd_op *op = &module->main->ops[i];
+    if (op->kind != BD_OP_CALL || op->stage != stage) continue;
+    int64_t ends = bd_emit_ends(module, bd_module_find(module, op->callee));
+    if (ends > most) most = ends;
+  }
+  return most;
+}
+
 static void add_stages(const writer *w) {
   const bd_module *module = w->e->module;
   bd_text_add(w->text, "\n");
@@ -37,6 +49,8 @@ static void add_stages(const writer *w) {
                  (long long)layout->memory.bytes[BD_SEGMENT_LIBRARY],
                  (long long)layout->segment_start[BD_SEGMENT_SENDS],
                  (long long)layout->memory.bytes[BD_SEGMENT_SENDS]);
+    int64_t ends = most_ends(module, s);
+    if (ends > 0) bd_text_addf(w->text, " .most_ends = %lld,", (long long)ends);
     bd_text_addf(w->text,
                  "\n     .weight_count = %d, .run_count = sizeof runs%d / sizeof *runs%d, "
                  ".runs = runs%d,\n     .step = stage%d_step},\n",

@@ -65,19 +65,36 @@ static bd_id add_matrices(const mixture *m, bd_layer *layer, const char *name, c
   return bd_graph_layer_weight(m->g, layer, pattern);
 }
 
-// The gated perceptrons, each of the tokens in its places: [batch, expert, place, width].
-static bd_id run_experts(const mixture *m, bd_layer *layer, bd_id placed) {
+// Each expert's matrix times the tokens in its places, [batch, expert, place, ..], or, where there
+// are ends, in its rows, [batch, row, ..].
+static bd_id multiply(const mixture *m, const char *name, bd_id x, bd_id matrices, bd_id ends) {
+  if (ends == BD_NO_ID) return bd_graph_contract(m->g, name, "bepc,ecf->bepf", x, matrices);
+  return bd_graph_op(m->g, name, BD_OP_GROUPED_CONTRACT, 3, (bd_id[]){x, matrices, ends}, 0, NULL);
+}
+
+// The gated perceptrons, each of the tokens in its places: [batch, .., width].
+static bd_id run_experts(const mixture *m, bd_layer *layer, bd_id placed, bd_id ends) {
   bd_graph_build *g = m->g;
   const bd_llama_config *c = m->config;
   const bd_expert_names *stored = names_of(c);
   bd_id w1 = add_matrices(m, layer, "w1", stored->gate, c->width, c->inner);
   bd_id w2 = add_matrices(m, layer, "w2", stored->down, c->inner, c->width);
   bd_id w3 = add_matrices(m, layer, "w3", stored->up, c->width, c->inner);
-  bd_id gate = bd_graph_contract(g, "gate", "bepc,ecf->bepf", placed, w1);
-  bd_id up = bd_graph_contract(g, "up", "bepc,ecf->bepf", placed, w3);
+  bd_id gate = multiply(m, "gate", placed, w1, ends);
+  bd_id up = multiply(m, "up", placed, w3, ends);
   bd_id h = bd_graph_unary(g, "activated", c->activation, gate);
   h = bd_graph_binary(g, "gated", BD_OP_MUL, h, up);
+  if (ends != BD_NO_ID) return multiply(m, "down", h, w2, ends);
   return bd_graph_contract(g, "down", "bepf,efc->bepc", h, w2);
+}
+
+// What experts make for the tokens in their places.
+static bd_type made_type(const mixture *m, const bd_routing *routing) {
+  int64_t width = m->config->width;
+  if (routing->capacity == 0)
+    return bd_type_make(BD_F32, 3, (int64_t[]){BD_DIM_BATCH, bd_routing_rows(routing), width});
+  return bd_type_make(BD_F32, 4,
+                      (int64_t[]){BD_DIM_BATCH, routing->experts, routing->capacity, width});
 }
 
 bd_type bd_experts_routed(const bd_llama_config *c) {
@@ -86,8 +103,6 @@ bd_type bd_experts_routed(const bd_llama_config *c) {
 
 bd_id bd_experts_perceive(bd_graph_build *g, bd_layer *layer, const bd_llama_config *c,
                           int64_t sequence, bd_id x, bd_id *out_routed) {
-  // No more tokens of a sample can choose an expert than it has.
-  bool all = c->capacity == 0 || c->capacity > sequence;
   mixture m = {g, c, sequence};
   bd_id router = bd_graph_layer_weight(
       g, layer,
@@ -96,21 +111,21 @@ bd_id bd_experts_perceive(bd_graph_build *g, bd_layer *layer, const bd_llama_con
       bd_transformer_softmax(g, bd_graph_contract(g, "routing", "btc,ce->bte", x, router));
   bd_attr k = bd_attr_int(g->ctx, "k", c->choices);
   bd_id best = bd_graph_op(g, "best", BD_OP_TOPK, 1, &share, 1, &k);
+  // No more tokens of a sample can choose an expert than it has.
   bd_routing routing = {.ctx = g->ctx,
                         .emit = emit,
                         .user = g,
                         .sequence = sequence,
                         .experts = c->experts,
                         .choices = c->choices,
-                        .capacity = all ? sequence : c->capacity};
+                        .capacity = c->capacity < sequence ? c->capacity : sequence};
   bd_routed routed;
   if (bd_routing_emit(&routing, best + 1, weigh(&m, best), &routed) != BD_OK) return BD_NO_ID;
   if (out_routed) *out_routed = tell_routed(&m, routed.mark, share);
   bd_id placed, combined;
   if (bd_routing_place(&routing, &routed, x, &placed) != BD_OK) return BD_NO_ID;
-  bd_id made = run_experts(&m, layer, placed);
-  bd_type type =
-      bd_type_make(BD_F32, 4, (int64_t[]){BD_DIM_BATCH, c->experts, routing.capacity, c->width});
+  bd_id made = run_experts(&m, layer, placed, routed.ends);
+  bd_type type = made_type(&m, &routing);
   return bd_routing_return(&routing, &routed, &type, made, &combined) == BD_OK ? combined
                                                                                : BD_NO_ID;
 }

@@ -35,6 +35,8 @@ static const bd_dtype_rule dtype_rules[BD_OP_KIND_COUNT] = {
     [BD_OP_REDUCE_PROD] = {.elements = NUMBERS},
     [BD_OP_CUMSUM] = {.elements = NUMBERS},
     [BD_OP_CONTRACT] = {.elements = NUMBERS, .widens = true},
+    [BD_OP_GROUPED_CONTRACT] = {.no_f64 = true, .widens = true, .index_in = 1 << 2},
+    [BD_OP_GROUPED_CONTRACT_DW] = {.no_f64 = true, .widens = true, .index_in = 1 << 2},
     [BD_OP_SLICE] = {.elements = ANY},
     [BD_OP_PAD] = {.elements = ANY},
     [BD_OP_CONCAT] = {.elements = ANY},
@@ -117,11 +119,14 @@ static bd_status check_special(const bd_inference *inference, int i, bool index)
   if (index && dtype != BD_I32 && (kind == BD_OP_EMBED || kind == BD_OP_EMBED_DW))
     return bd_inference_fail(inference, "operand %d must hold rows in i32, not %s", i + 1,
                              bd_dtype_name(dtype));
+  if (index && dtype != BD_I32 && bd_op_is_grouped(kind))
+    return bd_inference_fail(inference, "operand %d must hold the ends of groups in i32, not %s",
+                             i + 1, bd_dtype_name(dtype));
   return BD_OK;
 }
 
 bool bd_op_rounds_sums(bd_op_kind kind) {
-  return kind == BD_OP_CONTRACT || kind == BD_OP_REDUCE_SUM || dtype_rules[kind].narrows;
+  return bd_op_is_product(kind) || kind == BD_OP_REDUCE_SUM || dtype_rules[kind].narrows;
 }
 
 // A wider result than the operands have, f32 of halves; or of sums in f32 results as the operands.

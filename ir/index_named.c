@@ -84,6 +84,27 @@ static bd_status infer_embed_dw(bd_inference *inference) {
   return bd_inference_apply(inference, "...c,...->vc|gather v", 2, dims);
 }
 
+// Of [batch, rows, features] and [batch, groups] only the samples may be symbolic.
+static bd_status check_grouped(bd_inference *inference, int factors) {
+  for (int i = 0; i < factors; ++i)
+    BD_TRY(bd_inference_check_static(inference, i, 3, 1));
+  return bd_inference_check_static(inference, 2, 2, 1);
+}
+
+// The letters are those of the product whose gradient a transposed one is.
+static bd_status infer_grouped_contract(bd_inference *inference) {
+  BD_TRY(check_grouped(inference, 1));
+  BD_TRY(bd_inference_check_static(inference, 1, 3, 0));
+  bool transposed = bd_op_int(inference->op, "transpose", 0);
+  const char *rule = transposed ? "brf,ecf,be->brc|whole r|one e" : "brc,ecf,be->brf|whole r|one e";
+  return bd_inference_apply(inference, rule, 0, NULL);
+}
+
+static bd_status infer_grouped_contract_dw(bd_inference *inference) {
+  BD_TRY(check_grouped(inference, 2));
+  return bd_inference_apply(inference, "brc,brf,be->ecf|whole r|one e", 0, NULL);
+}
+
 // Loops of attention: b, the key-value heads k and the query heads g of each split; k indexes
 // dimension 2 of every tensor, and g with it that of query-shaped ones. Parts of g leave keys and
 // values whole, and their gradients partial.
@@ -184,6 +205,8 @@ bd_named_rule bd_named_rule_find(const char *name) {
       {"constant", bd_infer_constant},
       {"iota", bd_infer_iota},
       {"embed_dw", infer_embed_dw},
+      {"grouped_contract", infer_grouped_contract},
+      {"grouped_contract_dw", infer_grouped_contract_dw},
       {"attention", infer_attention},
       {"attention_grad", infer_attention_grad},
       {"conv", bd_infer_conv},

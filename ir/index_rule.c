@@ -65,7 +65,8 @@ static void read_modifiers(const char *text, index_rule *rule) {
   } words[] = {{"whole", {.kind = BD_LOOP_WHOLE}},
                {"lse", {.kind = BD_LOOP_LSE}},
                {"max", {.kind = BD_LOOP_MAX}},
-               {"gather", {.kind = BD_LOOP_SUM, .gather = true}}};
+               {"gather", {.kind = BD_LOOP_SUM, .gather = true}},
+               {"one", {.kind = BD_LOOP_WHOLE, .gather = true}}};
   size_t length = strcspn(text, " ");
   size_t i = 0;
   while (i < sizeof words / sizeof words[0] &&
@@ -207,9 +208,9 @@ bd_status bd_inference_apply(bd_inference *inference, const char *text, int resu
     int loop = bd_index_find(inference->map, rule.modifiers[i].letter);
     assert(loop >= 0);
     bd_loop *target = &inference->map->loop[loop];
+    bd_loop_kind kind = rule.modifiers[i].kind;
     target->gather = rule.modifiers[i].gather;
-    if (!(target->gather && target->kind == BD_LOOP_PARALLEL))
-      target->kind = rule.modifiers[i].kind;
+    if (kind != BD_LOOP_SUM || target->kind != BD_LOOP_PARALLEL) target->kind = kind;
   }
   return BD_OK;
 }

@@ -244,7 +244,7 @@ static int begin_of(const placing *p, const bd_op *collective) {
 
 // What a product for the gradient of a weight reads stays until step `until`, if that fits.
 static void keep_operands(placing *p, const bd_op *op, int until, int64_t room_bytes) {
-  if (op->kind != BD_OP_CONTRACT || !bd_accumulates(p->function, op->out[0])) return;
+  if (!bd_op_is_product(op->kind) || !bd_accumulates(p->function, op->out[0])) return;
   for (int k = 0; k < op->in_count; ++k) {
     int index = p->buffer[op->in[k]];
     bd_buffer *buffer = index < 0 ? NULL : &p->buffers[index];

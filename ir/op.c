@@ -24,6 +24,14 @@ bool bd_op_find(const char *name, bd_op_kind *out_kind) {
   return false;
 }
 
+bool bd_op_is_grouped(bd_op_kind kind) {
+  return kind == BD_OP_GROUPED_CONTRACT || kind == BD_OP_GROUPED_CONTRACT_DW;
+}
+
+bool bd_op_is_product(bd_op_kind kind) {
+  return kind == BD_OP_CONTRACT || bd_op_is_grouped(kind);
+}
+
 bool bd_op_is_attention(bd_op_kind kind) {
   return kind == BD_OP_ATTENTION || kind == BD_OP_RELATIVE_ATTENTION;
 }

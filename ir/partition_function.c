@@ -216,7 +216,7 @@ static bd_id add_copy(partition *p, bd_id id, bd_loc loc) {
 static bool can_accumulate(const bd_op *op) {
   bool library = (bd_op_get_info(op->kind)->traits & BD_LIBRARY) != 0;
   return !library || op->kind == BD_OP_CONTRACT || op->kind == BD_OP_EMBED_DW ||
-         op->kind == BD_OP_CONV_DW;
+         op->kind == BD_OP_CONV_DW || op->kind == BD_OP_GROUPED_CONTRACT_DW;
 }
 
 static bool is_read(const bd_function *function, bd_id id) {

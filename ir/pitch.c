@@ -36,8 +36,9 @@ static int tensors_with(const char *rule, char letter) {
 }
 
 // Whether rows of a product's tensor `tensor` may lie apart: its last two dimensions are no loop of
-// their own together.
+// their own together. Those of a product of groups never are.
 static bool may_be_apart(const bd_op *op, int tensor, int rank) {
+  if (bd_op_is_grouped(op->kind)) return true;
   const char *rule = bd_op_string(op, "rule"), *at = rule;
   for (int t = 0; t < tensor; t++)
     at = strpbrk(at, ",>") + 1;
@@ -45,7 +46,7 @@ static bool may_be_apart(const bd_op *op, int tensor, int rank) {
 }
 
 static bool takes_strides(const bd_op *op) {
-  return (bd_op_get_info(op->kind)->traits & BD_POINTWISE) || op->kind == BD_OP_CONTRACT ||
+  return (bd_op_get_info(op->kind)->traits & BD_POINTWISE) || bd_op_is_product(op->kind) ||
          op->kind == BD_OP_REDUCE_SUM || op->kind == BD_OP_LSE || op->kind == BD_OP_XENT ||
          op->kind == BD_OP_XENT_GRAD;
 }
@@ -56,7 +57,7 @@ static bool op_allows(const bd_module *module, const bd_function *function, cons
     bd_id id = i < op->in_count ? op->in[i] : op->out[i - op->in_count];
     const bd_value *value = &function->values[id];
     if (uneven_row(module, value) != row) continue;
-    bool is_product = op->kind == BD_OP_CONTRACT;
+    bool is_product = bd_op_is_product(op->kind);
     if (!is_made(module, function, id) && !is_product) return false;
     if (!takes_strides(op)) return false;
     if (is_product && !may_be_apart(op, i, value->type.rank)) return false;

@@ -1,5 +1,8 @@
 #include "ir/routing.h"
 
+// Of a dropless expert's rows, in the mean: the grain is at most one part in SLACK.
+enum { MOST_GRAIN = 128, SLACK = 8 };
+
 // The batch, then as many of the extents as the rank asks for.
 static bd_type typed(bd_dtype dtype, int rank, int64_t b, int64_t c, int64_t d) {
   return bd_type_make(dtype, rank, (int64_t[]){BD_DIM_BATCH, b, c, d});
@@ -65,11 +68,23 @@ static bd_status emit_cumsum(const bd_routing *r, const char *name, int dim, boo
   return r->emit(r->user, name, BD_OP_CUMSUM, 1, &x, exclusive ? 2 : 1, attrs, out);
 }
 
-static bd_status emit_route(const bd_routing *r, const char *name, int rows, bd_id x, bd_id to,
-                            bd_id back, bd_id *out) {
-  bd_attr attrs[] = {bd_attr_int(r->ctx, "rows", rows), bd_attr_int(r->ctx, "inverse", 1)};
-  return r->emit(r->user, name, BD_OP_ROUTE, 3, (bd_id[]){x, to, back}, rows > 1 ? 2 : 1, attrs,
-                 out);
+static bd_status emit_search(const bd_routing *r, const char *name, int64_t places, bd_id x,
+                             bd_id *out) {
+  bd_attr attrs[] = {bd_attr_int(r->ctx, "dim", 1), bd_attr_int(r->ctx, "places", places)};
+  return r->emit(r->user, name, BD_OP_SEARCH, 1, &x, 2, attrs, out);
+}
+
+static bd_status emit_route(const bd_routing *r, const char *name, bd_id x, bd_id to, bd_id back,
+                            bd_id *out) {
+  bd_attr rows = bd_attr_int(r->ctx, "rows", 1);
+  return r->emit(r->user, name, BD_OP_ROUTE, 3, (bd_id[]){x, to, back}, 1, &rows, out);
+}
+
+// From places, of so many dimensions, back to where `emit_route` brings rows from.
+static bd_status emit_return(const bd_routing *r, const char *name, int dims, bd_id x, bd_id to,
+                             bd_id back, bd_id *out) {
+  bd_attr attrs[] = {bd_attr_int(r->ctx, "rows", dims), bd_attr_int(r->ctx, "inverse", 1)};
+  return r->emit(r->user, name, BD_OP_ROUTE, 3, (bd_id[]){x, to, back}, 2, attrs, out);
 }
 
 // The expert that a token has chosen, [batch, choice, token], and whether it is each of them,
@@ -137,9 +152,8 @@ static bd_status find_places(const bd_routing *r, bd_id choice, bd_id mark, bd_i
 static bd_status find_sitters(const bd_routing *r, bd_id arrived, bd_id *out_item,
                               bd_id *out_token) {
   bd_type type = typed(BD_I32, 3, r->experts, r->capacity, 0);
-  bd_attr attrs[] = {bd_attr_int(r->ctx, "dim", 1), bd_attr_int(r->ctx, "places", r->capacity)};
   bd_id item, count, sequence, none, there;
-  BD_TRY(r->emit(r->user, "item", BD_OP_SEARCH, 1, &arrived, 2, attrs, &item));
+  BD_TRY(emit_search(r, "item", r->capacity, arrived, &item));
   BD_TRY(emit_fill(r, "items", &type, (double)(r->choices * r->sequence), &count));
   BD_TRY(emit_fill(r, "tokens", &type, (double)r->sequence, &sequence));
   BD_TRY(emit_fill(r, "no_token", &type, -1, &none));
@@ -150,46 +164,151 @@ static bd_status find_sitters(const bd_routing *r, bd_id arrived, bd_id *out_ite
   return emit_shaped(r, "from_item", 4, r->experts, r->capacity, 1, item, out_item);
 }
 
-bd_status bd_routing_emit(const bd_routing *r, bd_id chosen, bd_id weights, bd_routed *out) {
-  int64_t count = r->choices * r->sequence, places;
-  bd_id choice, arrived, place, item;
-  if (__builtin_mul_overflow(r->experts, r->capacity, &places) || places > INT32_MAX)
-    return bd_fail(r->ctx, BD_UNSUPPORTED, BD_NOWHERE,
-                   "%lld experts with %lld places each are more places than an i32 numbers",
-                   (long long)r->experts, (long long)r->capacity);
-  BD_TRY(mark_choices(r, chosen, &choice, &out->mark));
+int64_t bd_routing_grain(const bd_routing *r) {
+  int64_t grain = 1, even = r->choices * r->sequence / r->experts / SLACK;
+  while (2 * grain <= MOST_GRAIN && 2 * grain <= even)
+    grain *= 2;
+  return grain;
+}
+
+// Each expert that anybody chooses rounds its rows up by less than a grain, and all together are
+// whole grains.
+int64_t bd_routing_rows(const bd_routing *r) {
+  int64_t count = r->choices * r->sequence, grain = bd_routing_grain(r);
+  int64_t chosen = r->experts < count ? r->experts : count;
+  return (count + chosen * (grain - 1)) / grain * grain;
+}
+
+// The row behind each expert's, [batch, expert], and where each begins.
+static bd_status find_ends(const bd_routing *r, bd_id mark, bd_id *out_ends, bd_id *out_starts) {
+  bd_type type = typed(BD_I32, 2, r->experts, 0, 0);
+  int64_t unit = bd_routing_grain(r);
+  bd_id load, grain, rest;
+  BD_TRY(emit_rule(r, "choice_loads", BD_OP_REDUCE_SUM, "abcd->abd", mark, &load));
+  BD_TRY(emit_rule(r, "loads", BD_OP_REDUCE_SUM, "abc->ac", load, &load));
+  if (unit > 1) {
+    BD_TRY(emit_fill(r, "grain", &type, (double)unit, &grain));
+    BD_TRY(emit_fill(r, "grain_rest", &type, (double)(unit - 1), &rest));
+    BD_TRY(emit_two(r, "loads_over", BD_OP_ADD, load, rest, &load));
+    BD_TRY(emit_two(r, "loads_in_grains", BD_OP_DIV, load, grain, &load));
+    BD_TRY(emit_two(r, "loads_rounded", BD_OP_MUL, load, grain, &load));
+  }
+  BD_TRY(emit_cumsum(r, "ends", 1, false, load, out_ends));
+  return emit_two(r, "starts", BD_OP_SUB, *out_ends, load, out_starts);
+}
+
+// One more than the row that the last of the queue up to each item to choose an expert has, [batch,
+// item, expert]; where nobody has yet, the expert's first row.
+static bd_status count_rows(const bd_routing *r, bd_id arrived, bd_id starts, bd_id *out) {
+  bd_type type = typed(BD_I32, 3, r->choices * r->sequence, r->experts, 0);
+  bd_id each;
+  BD_TRY(emit_repeat(r, "starts_each", "ac->abc", &type, starts, &each));
+  return emit_two(r, "row_arrived", BD_OP_ADD, arrived, each, out);
+}
+
+// The row of each choice, [batch, choice, token].
+static bd_status find_rows(const bd_routing *r, bd_id mark, bd_id arrived, bd_id *out) {
+  bd_type type = typed(BD_I32, 3, r->choices, r->sequence, 0);
+  bd_id none;
+  BD_TRY(emit_shaped(r, "row_by_choice", 4, r->choices, r->sequence, r->experts, arrived, out));
+  BD_TRY(emit_two(r, "own_row", BD_OP_MUL, mark, *out, out));
+  BD_TRY(emit_rule(r, "next_row", BD_OP_REDUCE_SUM, "abcd->abc", *out, out));
+  BD_TRY(emit_fill(r, "no_row", &type, -1, &none));
+  return emit_two(r, "row", BD_OP_ADD, *out, none, out);
+}
+
+// Who sits in each row: of the queue, or its count where nobody does, and of the tokens, or -1. Of
+// all experts' queues one after another, the first item to have come so far that it lies behind the
+// row sits there, if it chose the expert that the row belongs to.
+static bd_status find_row_sitters(const bd_routing *r, bd_id arrived, bd_id ends, bd_id *out_item,
+                                  bd_id *out_token) {
+  int64_t count = r->choices * r->sequence, rows = bd_routing_rows(r);
+  bd_type type = typed(BD_I32, 2, rows, 0, 0);
+  bd_id at, expert, own, items, experts, sequence, none, mine, inside, there;
+  BD_TRY(emit_rule(r, "row_by_expert", BD_OP_PERMUTE, "abc->acb", arrived, &at));
+  BD_TRY(emit_shaped(r, "row_queues", 2, r->experts * count, 0, 0, at, &at));
+  BD_TRY(emit_search(r, "queued", rows, at, &at));
+  BD_TRY(emit_search(r, "row_expert", rows, ends, &expert));
+  BD_TRY(emit_fill(r, "items", &type, (double)count, &items));
+  BD_TRY(emit_fill(r, "experts", &type, (double)r->experts, &experts));
+  BD_TRY(emit_fill(r, "tokens", &type, (double)r->sequence, &sequence));
+  BD_TRY(emit_fill(r, "no_token", &type, -1, &none));
+  BD_TRY(emit_two(r, "queue_expert", BD_OP_DIV, at, items, &own));
+  BD_TRY(emit_two(r, "is_of_expert", BD_OP_EQ, own, expert, &mine));
+  BD_TRY(emit_two(r, "is_within", BD_OP_LT, expert, experts, &inside));
+  BD_TRY(emit_two(r, "is_taken", BD_OP_AND, mine, inside, &there));
+  BD_TRY(emit_two(r, "queue_item", BD_OP_MOD, at, items, &at));
+  BD_TRY(emit_select(r, "item", there, at, items, out_item));
+  BD_TRY(emit_two(r, "sitter", BD_OP_MOD, at, sequence, &at));
+  BD_TRY(emit_select(r, "sitter_or_none", there, at, none, out_token));
+  BD_TRY(emit_shaped(r, "from", 3, rows, 1, 0, *out_token, out_token));
+  return emit_shaped(r, "from_item", 3, rows, 1, 0, *out_item, out_item);
+}
+
+// Places of every expert, or its part of the rows: of each choice, and who sits in each.
+static bd_status find_all(const bd_routing *r, bd_id choice, bd_routed *out, bd_id *out_place,
+                          bd_id *out_item) {
+  bd_id arrived, starts;
   BD_TRY(count_arrivals(r, out->mark, &arrived));
-  BD_TRY(find_places(r, choice, out->mark, arrived, &place));
-  BD_TRY(find_sitters(r, arrived, &item, &out->from));
+  out->ends = BD_NO_ID;
+  if (r->capacity > 0) {
+    BD_TRY(find_places(r, choice, out->mark, arrived, out_place));
+    return find_sitters(r, arrived, out_item, &out->from);
+  }
+  BD_TRY(find_ends(r, out->mark, &out->ends, &starts));
+  BD_TRY(count_rows(r, arrived, starts, &arrived));
+  BD_TRY(find_rows(r, out->mark, arrived, out_place));
+  return find_row_sitters(r, arrived, out->ends, out_item, &out->from);
+}
+
+// Whether all that is counted is a number in i32.
+static bd_status check_places(const bd_routing *r) {
+  int64_t count = r->choices * r->sequence, places;
+  if (r->capacity == 0 && __builtin_mul_overflow(r->experts, count, &places)) places = INT64_MAX;
+  if (r->capacity > 0 && __builtin_mul_overflow(r->experts, r->capacity, &places))
+    places = INT64_MAX;
+  if (places <= INT32_MAX) return BD_OK;
+  return bd_fail(r->ctx, BD_UNSUPPORTED, BD_NOWHERE,
+                 "%lld experts with %lld places each are more places than an i32 numbers",
+                 (long long)r->experts, (long long)(r->capacity > 0 ? r->capacity : count));
+}
+
+bd_status bd_routing_emit(const bd_routing *r, bd_id chosen, bd_id weights, bd_routed *out) {
+  int64_t count = r->choices * r->sequence;
+  bd_id choice, place, item;
+  BD_TRY(check_places(r));
+  BD_TRY(mark_choices(r, chosen, &choice, &out->mark));
+  BD_TRY(find_all(r, choice, out, &place, &item));
   BD_TRY(emit_rule(r, "to", BD_OP_PERMUTE, "abc->acb", place, &out->to));
   BD_TRY(emit_shaped(r, "item_to", 3, count, 1, 0, place, &place));
   BD_TRY(emit_rule(r, "weights_by_choice", BD_OP_PERMUTE, "abc->acb", weights, &weights));
   BD_TRY(emit_shaped(r, "item_weights", 2, count, 0, 0, weights, &weights));
-  return emit_route(r, "place_weight", 1, weights, item, place, &out->weight);
+  return emit_route(r, "place_weight", weights, item, place, &out->weight);
 }
 
 bd_status bd_routing_place(const bd_routing *r, const bd_routed *routed, bd_id tokens, bd_id *out) {
-  return emit_route(r, "placed", 1, tokens, routed->from, routed->to, out);
+  return emit_route(r, "placed", tokens, routed->from, routed->to, out);
 }
 
 bd_status bd_routing_return(const bd_routing *r, const bd_routed *routed, const bd_type *made_type,
                             bd_id made, bd_id *out) {
-  static const char features[] = "defgh"; // behind a batch, an expert and a place
-  const char *rule = bd_intern_f(r->ctx, "abc->abc%.*s", made_type->rank - 3, features);
+  static const char letters[] = "abcdefgh"; // a batch, an expert and a place or a row, features
+  int dims = r->capacity > 0 ? 2 : 1;
+  const char *rule = bd_intern_f(r->ctx, "%.*s->%.*s", 1 + dims, letters, made_type->rank, letters);
   bd_id weight;
   BD_TRY(emit_repeat(r, "made_weight", rule, made_type, routed->weight, &weight));
   BD_TRY(emit_two(r, "weighted", BD_OP_MUL, made, weight, &weight));
-  return emit_route(r, "combined", 2, weight, routed->to, routed->from, out);
+  return emit_return(r, "combined", dims, weight, routed->to, routed->from, out);
 }
 
 static bool brings_back(const bd_op *op) {
-  return op->kind == BD_OP_ROUTE && bd_op_int(op, "rows", 1) == 2 && bd_op_int(op, "inverse", 0);
+  return op->kind == BD_OP_ROUTE && bd_op_int(op, "inverse", 0);
 }
 
 double bd_routing_spare(const bd_function *function) {
   for (int i = 0; i < function->op_count; i++) {
     const bd_op *op = &function->ops[i];
-    if (!brings_back(op)) continue;
+    if (!brings_back(op) || bd_op_int(op, "rows", 1) != 2) continue;
     const int64_t *made = function->values[op->in[0]].type.dims;
     const int64_t *to = function->values[op->in[1]].type.dims;
     if (made[2] == to[1]) return (double)made[1] / (double)to[2];

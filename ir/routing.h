@@ -1,6 +1,8 @@
 // How tokens reach their experts and come back (GShard, Lepikhin et al. 2020, sections 2.2 and
-// 3.2). A sample is a group: its tokens fill the places of each expert, first all tokens' first
-// choices, in order, then their second ones; who finds no place passes the expert by. Rows move by
+// 3.2; MegaBlocks, Gale et al. 2022). A sample is a group: first all tokens' first choices come, in
+// order, then their second ones. Either they fill the places of each expert, [experts, capacity],
+// and who finds none passes the expert by; or no token is dropped: choices lie in rows, sorted by
+// expert, each expert's from a multiple of a grain on, for products of rows in groups. Rows move by
 // `route`, so how experts and tokens are cut over ranks follows from its index rule.
 #ifndef BD_IR_ROUTING_H
 #define BD_IR_ROUTING_H
@@ -13,15 +15,23 @@ typedef struct bd_routing {
                     int attr_count, const bd_attr *attrs, bd_id *out);
   void *user;
   int64_t sequence, experts, choices; // tokens of a sample, experts, experts of a token
-  int64_t capacity;                   // places of an expert for each sample, at most `sequence`
+  int64_t capacity; // places of an expert for each sample, at most `sequence`; 0: none is dropped
 } bd_routing;
 
+// Where no token is dropped a place is a row: [rows] stands for [expert, place] in what follows.
 typedef struct bd_routed {
   bd_id mark;   // i32 [batch, choice, token, expert]: 1 where a token's choice is the expert
   bd_id to;     // i32 [batch, token, choice]: the place, expert * capacity + place; -1: none
   bd_id from;   // i32 [batch, expert, place, 1]: the token that sits there; -1: none
   bd_id weight; // f32 [batch, expert, place]: its weight for the expert; 0: none
+  bd_id ends;   // i32 [batch, expert]: the row behind each expert's; with places BD_NO_ID
 } bd_routed;
+
+// What the first row of an expert is a multiple of, where no token is dropped: products on GPUs
+// then have few sizes, and rows that are aligned. And how many rows a sample has: enough however
+// its tokens choose. Behind an expert's tokens, and behind the last end, rows are 0.
+int64_t bd_routing_grain(const bd_routing *routing);
+int64_t bd_routing_rows(const bd_routing *routing);
 
 // Of the experts that tokens have chosen, i64 [batch, token, choice], all of a token different, and
 // the tokens' weights for them, f32 of the same shape. Errors: those of `emit`.
@@ -37,7 +47,7 @@ BD_NODISCARD bd_status bd_routing_return(const bd_routing *routing, const bd_rou
                                          const bd_type *made_type, bd_id made, bd_id *out);
 
 // How many times the choices of a sample's tokens the experts of a function have places, where they
-// have room for all tokens each; else, or without experts, 0.
+// have places for all tokens each; else, or without experts, 0.
 double bd_routing_spare(const bd_function *function);
 
 // How many layers of experts a function has: of the routes by which tokens come back.

@@ -7,7 +7,7 @@ BRAID_RT_SOURCES = \
   runtime/cpu/device.c runtime/cpu/observe.c runtime/cpu/host.c runtime/cpu/memory.c runtime/cpu/fill.c runtime/cpu/optimizer.c runtime/cpu/rounding.c \
   runtime/cpu/adafactor.c \
   runtime/cpu/collectives.c runtime/cpu/boxes.c runtime/cpu/reduce.c runtime/cpu/reduce_scatter.c runtime/cpu/combine.c \
-  runtime/cpu/pipe.c runtime/cpu/gemm.c runtime/cpu/attention.c \
+  runtime/cpu/pipe.c runtime/cpu/gemm.c runtime/cpu/grouped.c runtime/cpu/attention.c \
   runtime/cpu/attention_grad.c runtime/cpu/biases.c runtime/cpu/attention_halves.c runtime/cpu/embed.c \
   runtime/cpu/maxpool.c runtime/cpu/evaluate.c
 # Programs that convolve set BRAID_RT_CONVOLVES before they include this: they alone need oneDNN.

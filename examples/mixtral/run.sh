@@ -13,7 +13,7 @@ cat >model/config.json <<'END'
   "model_type": "mixtral", "architectures": ["MixtralForCausalLM"],
   "vocab_size": 256, "max_position_embeddings": 32, "hidden_size": 64, "intermediate_size": 96,
   "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "sliding_window": null,
-  "num_local_experts": 4, "num_experts_per_tok": 2, "output_router_logits": true, "router_aux_loss_coef": 0.02
+  "num_local_experts": 4, "num_experts_per_tok": 2, "expert_capacity": 32, "output_router_logits": true, "router_aux_loss_coef": 0.02
 }
 END
 rm -f model/model.safetensors

@@ -9,10 +9,6 @@ typedef struct fit {
   bd_cluster *cluster; // so far
 } fit;
 
-static bool is_product(bd_op_kind kind) {
-  return kind == BD_OP_CONTRACT;
-}
-
 static bool is_collective(bd_op_kind kind) {
   return bd_op_get_info(kind)->level == BD_COLLECTIVE && kind != BD_OP_SHARD;
 }
@@ -51,7 +47,7 @@ static bd_status fit_products_at(const fit *f, double edge, double depth, double
     for (int i = 0; i < f->measured->row_count; i++) {
       const bd_fit_row *row = &f->measured->rows[i];
       double x;
-      if (!is_product(first_op(row)->kind)) continue;
+      if (!bd_op_is_product(first_op(row)->kind)) continue;
       BD_TRY(arithmetic(f, &unit, row, row->first, &x));
       double relative = x / row->seconds;
       if (pass == 0) {
@@ -122,7 +118,7 @@ static bd_status unknown_ops(const fit *f, const bd_fit_row *row, int *out_unkno
 
 static bool is_plain(const bd_fit_row *row) {
   bd_op_kind kind = first_op(row)->kind;
-  return !is_product(kind) && !bd_op_attends(kind) &&
+  return !bd_op_is_product(kind) && !bd_op_attends(kind) &&
          bd_op_get_info(kind)->level != BD_COLLECTIVE && kind != BD_OP_CALL;
 }
 

@@ -34,6 +34,18 @@ double bd_cost_product(const bd_cluster *cluster, double rate, const bd_product 
   return fmin(whole, parts_seconds(cluster, rate, p, best_parts(cluster, rate, p)));
 }
 
+// A small product alone takes as long as a device full of tiles, of which as many as there are
+// streams run at a time. At best a third of that is waste, which makes a part of a product
+// take its share or more where the part is small and the product is not.
+double bd_cost_product_beside(const bd_cluster *cluster, double rate, const bd_product *p) {
+  const bd_work_rates *work = &cluster->work;
+  double results = results_of(work, p), wave = work->product_wave;
+  double alone = bd_cost_product(cluster, rate, p);
+  if (results >= wave) return alone;
+  double beside = fmax(1.5 * results, (results + wave / 2) / BD_PRODUCT_STREAMS);
+  return fmin(alone, 2 * beside * (p->terms + work->product_depth) / rate);
+}
+
 double bd_cost_idle_wave(const bd_cluster *cluster, double rate, const bd_product *p, int shares) {
   const bd_work_rates *work = &cluster->work;
   bd_product share = *p;

@@ -18,6 +18,11 @@ double bd_cost_product(const bd_cluster *cluster, double rate, const bd_product 
 double bd_cost_idle_wave(const bd_cluster *cluster, double rate, const bd_product *product,
                          int shares);
 
+// The same of many products of that kind, in the mean, where those with fewer tiles than fill a
+// device run beside one another in BD_PRODUCT_STREAMS streams.
+enum { BD_PRODUCT_STREAMS = 4 };
+double bd_cost_product_beside(const bd_cluster *cluster, double rate, const bd_product *product);
+
 typedef struct bd_attention {
   bool forward;
   double heads, queries, keys, width; // heads of all samples

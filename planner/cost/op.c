@@ -162,6 +162,29 @@ static double product_seconds(const part *p) {
   return bd_cost_product(p->model->cluster, rate_of(p), &product);
 }
 
+// A product of rows in groups is one for each group of a sample, with a launch, tiles and traffic
+// of its own: a matrix is read, or a gradient added to, for every sample. Groups are taken to be
+// alike.
+static double grouped_seconds(const part *p) {
+  const bd_cluster *cluster = p->model->cluster;
+  double count = extents(p, "be"), rows = extents(p, "r") / extents(p, "e");
+  double c = extents(p, "c"), f = extents(p, "f");
+  double factor = (double)bd_dtype_bytes(p->function->values[p->op->in[0]].type.dtype);
+  double result = (double)bd_dtype_bytes(p->function->values[p->op->out[0]].type.dtype);
+  bool weights = p->op->kind == BD_OP_GROUPED_CONTRACT_DW;
+  bool transposed = bd_op_int(p->op, "transpose", 0);
+  bd_product one = {1, rows, transposed ? c : f, transposed ? f : c};
+  double bytes =
+      (rows * one.terms + one.terms * one.columns) * factor + rows * one.columns * result;
+  if (weights) {
+    one = (bd_product){1, c, f, rows};
+    bytes = rows * (c + f) * factor + 2 * c * f * result;
+  }
+  return count * fmax(bd_cost_product_beside(cluster, rate_of(p), &one),
+                      bytes / cluster->memory_bytes_per_second) +
+         (count - 1) * cluster->kernel_seconds;
+}
+
 // Of a product that is marked for 8 bits, whether it is better computed in bf16 on GPUs: where it
 // would not be in 8 bits all the same, and where that takes more.
 static bool is_better_bf16(const part *p) {
@@ -173,6 +196,8 @@ static bool is_better_bf16(const part *p) {
 
 static double (*const arithmetic[BD_OP_KIND_COUNT])(const part *) = {
     [BD_OP_CONTRACT] = product_seconds,
+    [BD_OP_GROUPED_CONTRACT] = grouped_seconds,
+    [BD_OP_GROUPED_CONTRACT_DW] = grouped_seconds,
     [BD_OP_CONV] = product_seconds,
     [BD_OP_CONV_DX] = product_seconds,
     [BD_OP_CONV_DW] = product_seconds,

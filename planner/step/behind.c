@@ -6,7 +6,7 @@ enum { FORWARD = 1, BACKWARD = 2 }; // products of a weight
 int bd_step_product(const bd_function *backward, bd_id gradient) {
   for (int op; (op = backward->values[gradient].producer) >= 0;) {
     const bd_op *at = &backward->ops[op];
-    if (at->kind == BD_OP_CONTRACT || at->kind == BD_OP_CONV_DW) return at->group < 0 ? -1 : op;
+    if (bd_op_is_product(at->kind) || at->kind == BD_OP_CONV_DW) return at->group < 0 ? -1 : op;
     if (at->in_count != 1) return -1;
     gradient = at->in[0];
   }

@@ -189,7 +189,7 @@ static int count_products(const bd_module *module, bool marked) {
     const bd_function *f =
         main->ops[i].kind == BD_OP_CALL ? bd_module_find(module, main->ops[i].callee) : NULL;
     for (int k = 0; f && k < f->op_count; k++)
-      count += f->ops[k].kind == BD_OP_CONTRACT && !f->ops[k].recomputed &&
+      count += bd_op_is_product(f->ops[k].kind) && !f->ops[k].recomputed &&
                (!marked || bd_op_find_attr(&f->ops[k], "fp8"));
   }
   return count;

@@ -2,7 +2,7 @@
 // blocks and each thread multiplies one, which keeps packing buffers small and one set of threads
 // in the process. Halves become floats tile by tile; sums stay in f32 until a tile's last product.
 #include "runtime/cpu/halves.h"
-#include "runtime/cpu/rt.h"
+#include "runtime/cpu/tile.h"
 #include "runtime/float8.h"
 
 #include <cblas.h>
@@ -17,12 +17,6 @@ enum {
   // Least multiply-adds of a block: OpenBLAS takes other kernels, with other rounding, below 2^20.
   LEAST_WORK = 1 << 22,
 };
-
-// Tiles of halves as floats, or of floats without gaps, in a thread's scratch.
-enum { TILE_ROWS = 256, TILE_COLUMNS = 512, TILE_DEPTH = 512 };
-_Static_assert(TILE_ROWS *TILE_DEPTH + TILE_DEPTH * TILE_COLUMNS + TILE_ROWS * TILE_COLUMNS <=
-                   BD_RT_THREAD_SCRATCH_FLOATS,
-               "a thread's scratch holds a tile of each matrix");
 
 static CBLAS_TRANSPOSE storage(int64_t row, int64_t column, int64_t rows, int64_t columns,
                                int64_t *out_leading) {
@@ -89,17 +83,11 @@ static void multiply_floats(const product *p, const block *at) {
                    s->accumulate ? 1 : 0, (float *)(void *)out_at(p, at), s->out_m);
 }
 
-typedef struct operand {
-  const float *data;
-  int64_t row, column; // strides
-} operand;
-
-// A matrix one of whose strides is 1, as floats: where it is, or in `tile` without gaps.
-static operand load(int dtype, int copy, const char *from, int64_t rows, int64_t columns,
-                    int64_t row_stride, int64_t column_stride, float *tile) {
-  const float *const floats = (const float *)(const void *)from;
-  const uint16_t *const halves = (const uint16_t *)(const void *)from;
-  if (dtype == BD_RT_F32 && !copy) return (operand){floats, row_stride, column_stride};
+bd_rt_matrix bd_rt_load_tile(int dtype, int copy, const void *from, int64_t rows, int64_t columns,
+                             int64_t row_stride, int64_t column_stride, float *tile) {
+  const float *const floats = from;
+  const uint16_t *const halves = from;
+  if (dtype == BD_RT_F32 && !copy) return (bd_rt_matrix){floats, row_stride, column_stride};
   const int by_row = column_stride == 1 || columns == 1;
   const int64_t lines = by_row ? rows : columns, length = by_row ? columns : rows;
   const int64_t stride = by_row ? row_stride : column_stride;
@@ -110,7 +98,7 @@ static operand load(int dtype, int copy, const char *from, int64_t rows, int64_t
     else
       bd_rt_widen_run(dtype, halves + line * stride, to, length);
   }
-  return (operand){tile, by_row ? length : 1, by_row ? 1 : length};
+  return (bd_rt_matrix){tile, by_row ? length : 1, by_row ? 1 : length};
 }
 
 // A tile of `count` floats as 8 bits hold it under a scale.
@@ -152,45 +140,50 @@ static void widen_sums(const bd_rt_gemm *s, const block *at, const char *out, fl
   const uint16_t *const halves = (const uint16_t *)(const void *)out;
   for (int64_t i = 0; i < at->rows; i++)
     if (s->accumulate)
-      bd_rt_widen_run(s->out_dtype, halves + i * s->out_m, sums + i * TILE_COLUMNS, at->columns);
+      bd_rt_widen_run(s->out_dtype, halves + i * s->out_m, sums + i * BD_RT_TILE_COLUMNS,
+                      at->columns);
     else
-      memset(sums + i * TILE_COLUMNS, 0, (size_t)at->columns * sizeof *sums);
+      memset(sums + i * BD_RT_TILE_COLUMNS, 0, (size_t)at->columns * sizeof *sums);
 }
 
 static void round_sums(const bd_rt_gemm *s, const block *at, const float *sums, char *out) {
   uint16_t *const halves = (uint16_t *)(void *)out;
   for (int64_t i = 0; i < at->rows; i++)
-    bd_rt_narrow_run(s->out_dtype, sums + i * TILE_COLUMNS, halves + i * s->out_m, at->columns);
+    bd_rt_narrow_run(s->out_dtype, sums + i * BD_RT_TILE_COLUMNS, halves + i * s->out_m,
+                     at->columns);
 }
 
 static void multiply_tile(const product *p, const block *at, float *scratch) {
   const bd_rt_gemm *const s = p->shape;
-  float *const a_tile = scratch, *const b_tile = a_tile + TILE_ROWS * TILE_DEPTH;
-  float *const tile = b_tile + TILE_DEPTH * TILE_COLUMNS;
+  float *const a_tile = scratch, *const b_tile = a_tile + BD_RT_TILE_ROWS * BD_RT_TILE_DEPTH;
+  float *const tile = b_tile + BD_RT_TILE_DEPTH * BD_RT_TILE_COLUMNS;
   const int rounds = bd_rt_is_half(s->out_dtype);
   float *const sums = rounds ? tile : (float *)(void *)out_at(p, at);
   if (rounds) widen_sums(s, at, out_at(p, at), sums);
-  for (int64_t k = 0; k < s->k; k += TILE_DEPTH) {
-    const int64_t depth = bd_rt_least(TILE_DEPTH, s->k - k);
-    const operand a = load(s->dtype, 0, a_at(p, at, k), at->rows, depth, s->a_m, s->a_k, a_tile);
-    const operand b = load(s->dtype, 1, b_at(p, at, k), depth, at->columns, s->b_k, s->b_n, b_tile);
+  for (int64_t k = 0; k < s->k; k += BD_RT_TILE_DEPTH) {
+    const int64_t depth = bd_rt_least(BD_RT_TILE_DEPTH, s->k - k);
+    const bd_rt_matrix a =
+        bd_rt_load_tile(s->dtype, 0, a_at(p, at, k), at->rows, depth, s->a_m, s->a_k, a_tile);
+    const bd_rt_matrix b =
+        bd_rt_load_tile(s->dtype, 1, b_at(p, at, k), depth, at->columns, s->b_k, s->b_n, b_tile);
     if (p->scale[0] > 0) {
       round_tile(s->f8[0], p->scale[0], a_tile, at->rows * depth);
       round_tile(s->f8[1], p->scale[1], b_tile, depth * at->columns);
     }
     bd_rt_gemm_block(at->rows, at->columns, depth, 1, a.data, a.row, a.column, b.data, b.row,
                      b.column, k > 0 || s->accumulate || rounds ? 1 : 0, sums,
-                     rounds ? TILE_COLUMNS : s->out_m);
+                     rounds ? BD_RT_TILE_COLUMNS : s->out_m);
   }
   if (rounds) round_sums(s, at, sums, out_at(p, at));
 }
 
 static void multiply_tiles(const product *p, const block *at, int worker) {
   float *const scratch = bd_rt_thread_scratch(p->rt, worker);
-  for (int64_t row = 0; row < at->rows; row += TILE_ROWS)
-    for (int64_t column = 0; column < at->columns; column += TILE_COLUMNS) {
-      const block tile = {at->batch, at->row + row, bd_rt_least(TILE_ROWS, at->rows - row),
-                          at->column + column, bd_rt_least(TILE_COLUMNS, at->columns - column)};
+  for (int64_t row = 0; row < at->rows; row += BD_RT_TILE_ROWS)
+    for (int64_t column = 0; column < at->columns; column += BD_RT_TILE_COLUMNS) {
+      const block tile = {at->batch, at->row + row, bd_rt_least(BD_RT_TILE_ROWS, at->rows - row),
+                          at->column + column,
+                          bd_rt_least(BD_RT_TILE_COLUMNS, at->columns - column)};
       multiply_tile(p, &tile, scratch);
     }
 }
@@ -198,8 +191,8 @@ static void multiply_tiles(const product *p, const block *at, int worker) {
 // Columns of b that lie a multiple of a page apart meet in the same few lines of the first cache
 // while OpenBLAS packs them. Few rows do not make up for that: such a b goes through tiles.
 static int meets_itself(const bd_rt_gemm *s) {
-  return s->b_k == 1 && s->b_n % 1024 == 0 && s->k >= TILE_DEPTH && s->n >= GRAIN &&
-         s->m <= 2 * TILE_ROWS;
+  return s->b_k == 1 && s->b_n % 1024 == 0 && s->k >= BD_RT_TILE_DEPTH && s->n >= GRAIN &&
+         s->m <= 2 * BD_RT_TILE_ROWS;
 }
 
 // Block `index` of `count` nearly equal ones; the last may be cut short.

@@ -30,6 +30,9 @@ struct bd_rt_device {
   record_slot slots[RECORD_MOST_SLOTS];
   int64_t send_used;
   record_source *sources; // by stage
+  // Places for the ends of groups on the host, and by place where in the arena those came from.
+  int32_t *ends;
+  const int32_t **ends_from;
 };
 
 record_operand record_reads(const bd_rt *rt, const void *data, int64_t bytes);

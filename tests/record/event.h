@@ -45,6 +45,9 @@ typedef enum record_kind {
   // Samples' integers; behind the others, whose numbers are part of the digests.
   RECORD_IDS,
   RECORD_ATTEND, // of the library
+  RECORD_FETCH,  // of the ends of groups, to the host
+  RECORD_GROUPED_ROWS,
+  RECORD_GROUPED_WEIGHTS,
   RECORD_KINDS
 } record_kind;
 const char *record_kind_name(record_kind kind);

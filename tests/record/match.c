@@ -21,6 +21,9 @@ static bool is_helper(const matching *m, record_kind kind) {
   case RECORD_MATMUL:
   case RECORD_EMBED_DW:
     return kind == RECORD_ZERO;
+  case RECORD_GROUPED_ROWS:
+  case RECORD_GROUPED_WEIGHTS:
+    return kind == RECORD_FETCH;
   case RECORD_SEND:
     return kind == RECORD_COPY || kind == RECORD_WAIT;
   case RECORD_ALL_REDUCE:

@@ -106,6 +106,45 @@ int bd_rt_matmul_with(bd_rt *rt, const bd_rt_gemm *s, const bd_rt_epilogue *e, c
   return 1;
 }
 
+const int32_t *bd_rt_fetch_ends(bd_rt *rt, int64_t at, const int32_t *ends, int64_t count) {
+  if (at < 0 || count < 1 || at + count > rt->stage->most_ends)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "%lld ends are fetched to place %lld of %lld", (long long)count,
+               (long long)at, (long long)rt->stage->most_ends);
+  RECORD_WORK(rt, RECORD_FETCH, record_reads(rt, ends, count * (int64_t)sizeof *ends));
+  for (int64_t i = 0; i < count; i++)
+    rt->device->ends_from[at + i] = ends + i;
+  return rt->device->ends + at;
+}
+
+// Where all ends of a product were fetched from.
+static record_operand ends_of(const bd_rt *rt, const bd_rt_grouped *s, const int32_t *ends) {
+  const int64_t at = ends - rt->device->ends, count = s->batch * s->groups;
+  if (at < 0 || at + count > rt->stage->most_ends ||
+      rt->device->ends_from[at + count - 1] != rt->device->ends_from[at] + count - 1)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "a product takes ends that were not fetched");
+  return record_reads(rt, rt->device->ends_from[at], count * (int64_t)sizeof *ends);
+}
+
+void bd_rt_grouped_rows(bd_rt *rt, const bd_rt_grouped *s, const void *x, const void *w,
+                        const int32_t *ends, void *y) {
+  RECORD_WORK(
+      rt, RECORD_GROUPED_ROWS,
+      record_reads(rt, x, span(s->dtype, s->batch, s->x_batch, s->rows, s->x_row, s->k, 1)),
+      record_reads(rt, w, span(s->dtype, s->groups, s->w_group, s->k, s->w_k, s->n, s->w_n)),
+      record_writes(rt, y, span(s->out_dtype, s->batch, s->y_batch, s->rows, s->y_row, s->n, 1)),
+      ends_of(rt, s, ends), record_library(rt));
+}
+
+void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *s, const void *x, const void *y,
+                           const int32_t *ends, void *w) {
+  const int64_t bytes = span(s->out_dtype, s->groups, s->w_group, s->k, s->w_k, s->n, s->w_n);
+  RECORD_WORK(rt, RECORD_GROUPED_WEIGHTS,
+              record_reads(rt, x, span(s->dtype, s->batch, s->x_batch, s->rows, s->x_row, s->k, 1)),
+              record_reads(rt, y, span(s->dtype, s->batch, s->y_batch, s->rows, s->y_row, s->n, 1)),
+              s->accumulate ? record_updates(rt, w, bytes) : record_writes(rt, w, bytes),
+              ends_of(rt, s, ends), record_library(rt));
+}
+
 void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, int64_t count,
                     int64_t c, int64_t row_start, int64_t rows, int32_t accumulate, int table_dtype,
                     void *dtable) {

@@ -133,8 +133,11 @@ int bd_rt_open(bd_rt *rt) {
       (bd_rt_device){.sink = current_sink,
                      .ways = current_ways,
                      .keeps_order = !current_ways.alone,
-                     .sources = calloc((size_t)rt->program->stages, sizeof(record_source))};
-  if (!rt->device->sources) return BD_RT_EXIT_EXTERNAL;
+                     .sources = calloc((size_t)rt->program->stages, sizeof(record_source)),
+                     .ends = calloc((size_t)rt->stage->most_ends + 1, sizeof(int32_t)),
+                     .ends_from = calloc((size_t)rt->stage->most_ends + 1, sizeof(int32_t *))};
+  if (!rt->device->sources || !rt->device->ends || !rt->device->ends_from)
+    return BD_RT_EXIT_EXTERNAL;
   current_sink->begin(current_sink->args, rt);
   return 0;
 }
@@ -143,6 +146,8 @@ void bd_rt_close(bd_rt *rt) {
   current_sink->end(current_sink->args);
   munmap(rt->arena, (size_t)rt->stage->arena_bytes);
   free(rt->device->sources);
+  free(rt->device->ends);
+  free(rt->device->ends_from);
   free(rt->sums);
   munmap(rt->scratch, SCRATCH_BYTES);
 }

@@ -31,10 +31,11 @@ write_t5() {
   sed 's/"dropout_rate": 0.0/"dropout_rate": 0.1/' "$2/tests/oracle/t5/config.json" >"$1/config.json"
 }
 
-# FOLDER ROOT: the model of tests/oracle/mixtral with samples of 32 tokens, so that products of its experts are in 8 bits.
+# FOLDER ROOT: the model of tests/oracle/mixtral with samples of 32 tokens, for all of which each expert has places, so that its
+# products are in 8 bits and experts can be cut over ranks.
 write_mixtral() {
   mkdir -p "$1"
-  sed 's/"max_position_embeddings": 24/"max_position_embeddings": 32/' "$2/tests/oracle/mixtral/config.json" >"$1/config.json"
+  sed 's/"max_position_embeddings": 24/"max_position_embeddings": 32, "expert_capacity": 32/' "$2/tests/oracle/mixtral/config.json" >"$1/config.json"
 }
 
 # [FILE]: the lines of a list of plans, without its comments.

@@ -138,4 +138,34 @@ static const char heads_graph[] =
     "    return %loss\n"
     "  }\n"
     "}\n";
+
+// Products of rows in groups, some of them empty, with a row behind the last.
+static const char grouped_graph[] =
+    "braid graph \"grouped\" {\n"
+    "  weight @w : f32[6,6,10] stored \"w\" [6,6,10] init ones\n"
+    "  weight @u : f32[6,10,6] stored \"u\" [6,10,6] init ones\n"
+    "  func @f(%x: f32[B,8,6], %w: f32[6,6,10] weight, %u: f32[6,10,6] weight) {\n"
+    "    %best, %at = topk(%x) {k=1} : f32[B,8,1], i64[B,8,1]\n"
+    "    %group = reshape(%at) {dims=[-1,8]} : i64[B,8]\n"
+    "    %each = broadcast(%group) {rule=\"AB->ABC\", dims=[-1,8,6]} : i64[B,8,6]\n"
+    "    %number = iota() {dtype=\"i64\", dims=[-1,8,6], dim=2} : i64[B,8,6]\n"
+    "    %is = eq(%each, %number) : bool[B,8,6]\n"
+    "    %mark = cast(%is) {dtype=\"i32\"} : i32[B,8,6]\n"
+    "    %load = reduce_sum(%mark) {rule=\"ABC->AC\"} : i32[B,6]\n"
+    "    %sums = cumsum(%load) {dim=1} : i32[B,6]\n"
+    "    %seven = constant() {dtype=\"i32\", dims=[-1,6], value=7} : i32[B,6]\n"
+    "    %ends = min(%sums, %seven) : i32[B,6]\n"
+    "    %y = grouped_contract(%x, %w, %ends) : f32[B,8,10]\n"
+    "    %s = sigmoid(%y) : f32[B,8,10]\n"
+    "    %z = grouped_contract(%s, %u, %ends) : f32[B,8,6]\n"
+    "    %back = grouped_contract(%s, %w, %ends) {transpose=1} : f32[B,8,6]\n"
+    "    %both = mul(%z, %back) : f32[B,8,6]\n"
+    "    %l = reduce_sum(%both) {rule=\"ABC->\"} : f32[]\n"
+    "    return %l\n"
+    "  }\n"
+    "  main(%x: f32[B,8,6] reals, %w: f32[6,6,10] weight, %u: f32[6,10,6] weight) {\n"
+    "    %loss = call @f(%x, %w, %u) : f32[]\n"
+    "    return %loss\n"
+    "  }\n"
+    "}\n";
 #endif

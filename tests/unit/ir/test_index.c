@@ -57,6 +57,76 @@ static void test_contract(void **state) {
               4.0 * (4 * 64 * 768 + 768 * 3 * 4 * 64 + 4 * 64 * 3 * 4 * 64));
 }
 
+// A row counts once, whatever the groups; of a gradient too, which has a matrix for each.
+static void test_grouped_contract(void **state) {
+  bench *b = *state;
+  operand(b, BD_F32, DIMS(B, 64, 30));
+  operand(b, BD_F32, DIMS(8, 30, 20));
+  operand(b, BD_I32, DIMS(B, 8));
+  expect_type(b, make(b, BD_OP_GROUPED_CONTRACT), BD_F32, DIMS(B, 64, 20));
+  assert_int_equal(loop_of(b, 'c')->kind, BD_LOOP_SUM);
+  assert_int_equal(loop_of(b, 'r')->kind, BD_LOOP_WHOLE);
+  assert_int_equal(loop_of(b, 'e')->kind, BD_LOOP_WHOLE);
+  assert_int_equal(at_result(b, 'c', 0), BD_PARTIAL_SUM);
+  assert_int_equal(at_operand(b, 'f', 1), 2);
+  assert_int_equal(at_operand(b, 'b', 2), 0);
+  bd_mesh mesh = {.axes = 2, .size = {2, 4}};
+  int8_t split[BD_MAX_AXES] = {(int8_t)bd_index_find(&b->map, 'b'),
+                               (int8_t)bd_index_find(&b->map, 'f'), -1, -1};
+  const double points = 3 * 64 * 30 * 5;
+  assert_true(bd_op_flops(b->function, b->op, &b->map, &mesh, split, 6) == 2 * points);
+  assert_true(bd_op_bytes(b->function, b->op, &b->map, &mesh, split, 6) ==
+              4.0 * (3 * 64 * 30 + 8 * 30 * 5 + 3 * 8 + 3 * 64 * 5));
+  set_int(b, "transpose", 1);
+  expect_fail(b, BD_OP_GROUPED_CONTRACT, "'f' of rule");
+  b->attr_count = 0;
+  operand(b, BD_F32, DIMS(B, 64, 20));
+  b->in[1] = b->in[3];
+  b->in_count = 3;
+  expect_type(b, make(b, BD_OP_GROUPED_CONTRACT_DW), BD_F32, DIMS(8, 30, 20));
+  assert_int_equal(at_result(b, 'b', 0), BD_PARTIAL_SUM);
+  assert_int_equal(at_result(b, 'c', 0), 1);
+  assert_int_equal(loop_of(b, 'e')->kind, BD_LOOP_WHOLE);
+  split[1] = (int8_t)bd_index_find(&b->map, 'f');
+  assert_true(bd_op_flops(b->function, b->op, &b->map, &mesh, split, 6) == 2 * points);
+}
+
+static void test_grouped_operands(void **state) {
+  bench *b = *state;
+  operand(b, BD_BF16, DIMS(B, 64, 20));
+  operand(b, BD_BF16, DIMS(8, 30, 20));
+  operand(b, BD_I64, DIMS(B, 8));
+  set_int(b, "transpose", 1);
+  expect_fail(b, BD_OP_GROUPED_CONTRACT, "operand 3 must hold the ends of groups in i32, not i64");
+  operand(b, BD_I32, DIMS(B, 8));
+  b->in[2] = b->in[3];
+  b->in_count = 3;
+  expect_type(b, make(b, BD_OP_GROUPED_CONTRACT), BD_BF16, DIMS(B, 64, 30));
+  b->attrs[b->attr_count++] = bd_attr_string(b->ctx, "dtype", "f32");
+  expect_type(b, make(b, BD_OP_GROUPED_CONTRACT), BD_F32, DIMS(B, 64, 30));
+  b->attrs[1] = bd_attr_string(b->ctx, "dtype", "f16");
+  expect_fail(b, BD_OP_GROUPED_CONTRACT, "a result of bf16 cannot be f16");
+  fresh(b);
+  operand(b, BD_F32, DIMS(4, B, 20));
+  operand(b, BD_F32, DIMS(8, 20, 20));
+  operand(b, BD_I32, DIMS(4, 8));
+  expect_fail(b, BD_OP_GROUPED_CONTRACT, "dimension 2 of operand 1 may not be the batch");
+  fresh(b);
+  operand(b, BD_F32, DIMS(B, 64, 20));
+  operand(b, BD_F32, DIMS(B, 64, 20));
+  operand(b, BD_I32, DIMS(B, B));
+  expect_fail(b, BD_OP_GROUPED_CONTRACT_DW, "dimension 2 of operand 3 may not be the batch");
+  operand(b, BD_I32, DIMS(B, 8));
+  b->in[2] = b->in[3];
+  b->in_count = 3;
+  expect_fail(b, BD_OP_GROUPED_CONTRACT, "dimension 1 of operand 2 may not be the batch");
+  fresh(b);
+  operand(b, BD_F64, DIMS(B, 64, 20));
+  operand(b, BD_F64, DIMS(8, 20, 20));
+  operand(b, BD_I32, DIMS(B, 8));
+  expect_fail(b, BD_OP_GROUPED_CONTRACT, "f64");
+}
+
 static void test_hostile_rules(void **state) {
   static const char *const rules[][2] = {
       {"", "malformed at character 1"},
@@ -210,6 +280,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_pointwise_aligns_at_the_end),
       TEST(test_contract),
+      TEST(test_grouped_contract),
+      TEST(test_grouped_operands),
       TEST(test_hostile_rules),
       TEST(test_sum_broadcast_permute),
       TEST(test_reshape),

@@ -211,6 +211,7 @@ static void test_primitives(void **state) {
   try_graph(lookup_graph, 20);
   try_graph(windows_graph, 20);
   try_graph(heads_graph, 200); // many have no loop of attention cut
+  try_graph(grouped_graph, 20);
 }
 
 static void test_random_strategies(void **state) {

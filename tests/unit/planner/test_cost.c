@@ -364,6 +364,64 @@ static void test_parts_of_ops(void **unused) {
   }
 }
 
+// A product of rows in groups: x, or what comes in its place, and the other factor.
+static bd_function *grouped_product(bd_op_kind kind, bool transposed, int64_t groups) {
+  bd_function *f = bd_function_create(ctx, "f");
+  bool weights = kind == BD_OP_GROUPED_CONTRACT_DW;
+  bd_type x = {BD_BF16, 3, {BD_DIM_BATCH, 2048, transposed ? 1536 : 1024}};
+  bd_type y = {BD_BF16, 3, {BD_DIM_BATCH, 2048, 1536}}, w = {BD_BF16, 3, {groups, 1024, 1536}};
+  bd_type ends = {BD_I32, 2, {BD_DIM_BATCH, groups}};
+  bd_id made, in[] = {bd_function_add_param(ctx, f, "x", x),
+                      bd_function_add_param(ctx, f, "o", weights ? y : w),
+                      bd_function_add_param(ctx, f, "ends", ends)};
+  bd_attr attr = bd_attr_int(ctx, "transpose", 1);
+  assert_int_equal(bd_build(ctx, f, kind, 3, in, transposed, &attr, BD_NOWHERE, &made), BD_OK);
+  return f;
+}
+
+// A product for each group of each sample: the arithmetic is that of the rows, and launches, edges
+// and traffic come with every group.
+static void test_grouped_products(void **unused) {
+  (void)unused;
+  static const int8_t split[BD_MAX_AXES] = {-1, -1, -1, -1};
+  bd_cluster cluster = load("h100:1x2");
+  for (int way = 0; way < 3; way++) {
+    bd_op_kind kind = way == 2 ? BD_OP_GROUPED_CONTRACT_DW : BD_OP_GROUPED_CONTRACT;
+    double before = 0;
+    for (int64_t groups = 1; groups <= 64; groups *= 4) {
+      bd_function *f = grouped_product(kind, way == 1, groups);
+      bd_index_map map;
+      bd_type types[BD_MAX_RESULTS];
+      bd_cost_model model = {&cluster, {1, {1}}, 8}, half = {&cluster, {1, {1}}, 4};
+      assert_int_equal(bd_op_infer(ctx, f, &f->ops[0], &map, types), BD_OK);
+      double seconds = bd_cost_op(&model, f, &f->ops[0], &map, split);
+      double floor = 2.0 * 8 * 2048 * 1024 * 1536 / cluster.flops.bf16;
+      assert_true(seconds > floor + 8 * (double)groups * cluster.kernel_seconds);
+      assert_true(seconds > before + 8 * 0.7 * (double)groups * cluster.kernel_seconds);
+      assert_true(fabs(bd_cost_op(&half, f, &f->ops[0], &map, split) * 2 / seconds - 1) < 1e-9);
+      hold_share(f, &f->ops[0], &cluster);
+      before = seconds;
+    }
+  }
+}
+
+// Small products run beside one another: in the mean one takes less than by itself, and never less
+// than its share of one that is larger; large ones do not.
+static void test_products_beside(void **unused) {
+  (void)unused;
+  bd_cluster cluster = load("h100:1x1");
+  double rate = cluster.flops.bf16;
+  for (double rows = 16; rows <= 65536; rows *= 2) {
+    bd_product one = {1, rows, 2048, 1024}, two = {1, 2 * rows, 2048, 1024};
+    double alone = bd_cost_product(&cluster, rate, &one);
+    double beside = bd_cost_product_beside(&cluster, rate, &one);
+    assert_true(2 * beside >= bd_cost_product_beside(&cluster, rate, &two) * (1 - 1e-12));
+    assert_true(beside <= alone && beside >= 2 * rows * 2048 * 1024 / rate);
+    assert_true(rows > 256 || beside < 0.7 * alone);
+    assert_true(rows < 16384 || beside == alone);
+  }
+}
+
 // Of those that are in 8 bits whole and in bf16 in parts, too.
 static void test_parts_of_marked_products(void **unused) {
   (void)unused;
@@ -528,6 +586,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_marked_products, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_parts_of_products, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_parts_of_ops, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_grouped_products, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_products_beside, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_parts_of_marked_products, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_materialized_attention, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_kernels_of_attention, open, drop_ctx),

@@ -1,0 +1,191 @@
+// Products of rows in groups, a matrix for each group. Work is cut by the sizes of the buffers
+// alone, so that no result depends on how many threads there are: in tiles, each summed in f32 by
+// one thread and, in halves, rounded once.
+#include "runtime/cpu/halves.h"
+#include "runtime/cpu/tile.h"
+
+#include <string.h>
+
+typedef struct job {
+  const bd_rt *rt;
+  const bd_rt_grouped *shape;
+  const char *a, *b; // the factors: x and w, or x and y
+  const int32_t *ends;
+  char *out;
+  int64_t row_tiles, column_tiles; // of a group of a sample, or of a group's matrix
+} job;
+
+// A tile of a result: its extents, where it lies, and its sums.
+typedef struct target {
+  int64_t rows, columns, stride; // elements from row to row of the result
+  char *out;
+  float *sums;
+  int64_t sums_stride;
+} target;
+
+// Rows of a sample.
+typedef struct range {
+  int64_t first, count;
+} range;
+
+// The rows of group `group`; of `groups`: those behind the last end. Each end counts as at least
+// the one before and at most the rows that there are.
+static range rows_of(const job *j, int64_t sample, int64_t group) {
+  const bd_rt_grouped *const s = j->shape;
+  const int32_t *const ends = j->ends + sample * s->groups;
+  int64_t first = 0, end = 0;
+  for (int64_t g = 0; g <= group; g++) {
+    first = end;
+    const int64_t wanted = g < s->groups ? ends[g] : s->rows;
+    end = bd_rt_least(wanted > first ? wanted : first, s->rows);
+  }
+  return (range){first, end - first};
+}
+
+static int64_t tiles(int64_t extent, int64_t tile) {
+  return (extent + tile - 1) / tile;
+}
+
+// The sums of halves lie in the thread's scratch, behind a tile of each factor.
+static void begin(const job *j, target *t, int accumulate, float *scratch) {
+  t->sums = (float *)(void *)t->out;
+  t->sums_stride = t->stride;
+  if (!bd_rt_is_half(j->shape->out_dtype)) return;
+  t->sums = scratch + BD_RT_TILE_ROWS * BD_RT_TILE_DEPTH + BD_RT_TILE_DEPTH * BD_RT_TILE_COLUMNS;
+  t->sums_stride = BD_RT_TILE_COLUMNS;
+  if (!accumulate) return;
+  for (int64_t i = 0; i < t->rows; i++)
+    bd_rt_widen_run(j->shape->out_dtype, (uint16_t *)(void *)t->out + i * t->stride,
+                    t->sums + i * t->sums_stride, t->columns);
+}
+
+static void clear_sums(const target *t) {
+  for (int64_t i = 0; i < t->rows; i++)
+    memset(t->sums + i * t->sums_stride, 0, (size_t)t->columns * sizeof *t->sums);
+}
+
+static void finish(const job *j, const target *t) {
+  if (!bd_rt_is_half(j->shape->out_dtype)) return;
+  for (int64_t i = 0; i < t->rows; i++)
+    bd_rt_narrow_run(j->shape->out_dtype, t->sums + i * t->sums_stride,
+                     (uint16_t *)(void *)t->out + i * t->stride, t->columns);
+}
+
+// Where a factor's tile begins, and its strides in elements.
+typedef struct factor {
+  const char *data;
+  int64_t row, column;
+} factor;
+
+// sums (+)= a b over `terms`; *any: there are sums already.
+static void add_terms(const job *j, const target *t, factor a, factor b, int64_t terms, int *any,
+                      float *scratch) {
+  const int dtype = j->shape->dtype;
+  const int64_t bytes = bd_rt_element_bytes(dtype);
+  for (int64_t k = 0; k < terms; k += BD_RT_TILE_DEPTH, *any = 1) {
+    const int64_t depth = bd_rt_least(BD_RT_TILE_DEPTH, terms - k);
+    const bd_rt_matrix x = bd_rt_load_tile(dtype, 0, a.data + k * a.column * bytes, t->rows, depth,
+                                           a.row, a.column, scratch);
+    const bd_rt_matrix y =
+        bd_rt_load_tile(dtype, 1, b.data + k * b.row * bytes, depth, t->columns, b.row, b.column,
+                        scratch + BD_RT_TILE_ROWS * BD_RT_TILE_DEPTH);
+    bd_rt_gemm_block(t->rows, t->columns, depth, 1, x.data, x.row, x.column, y.data, y.row,
+                     y.column, *any ? 1 : 0, t->sums, t->sums_stride);
+  }
+}
+
+// A tile of rows of a group of a sample, by columns.
+static void multiply_rows(void *args, int64_t chunk, int worker) {
+  const job *const j = args;
+  const bd_rt_grouped *const s = j->shape;
+  const int64_t column = chunk % j->column_tiles * BD_RT_TILE_COLUMNS;
+  const int64_t row = chunk / j->column_tiles % j->row_tiles * BD_RT_TILE_ROWS;
+  const int64_t group = chunk / j->column_tiles / j->row_tiles % (s->groups + 1);
+  const int64_t sample = chunk / j->column_tiles / j->row_tiles / (s->groups + 1);
+  const range rows = rows_of(j, sample, group);
+  const int64_t bytes = bd_rt_element_bytes(s->dtype), first = rows.first + row;
+  float *const scratch = bd_rt_thread_scratch(j->rt, worker);
+  if (row >= rows.count) return;
+  target t = {.rows = bd_rt_least(BD_RT_TILE_ROWS, rows.count - row),
+              .columns = bd_rt_least(BD_RT_TILE_COLUMNS, s->n - column),
+              .stride = s->y_row,
+              .out = j->out + (sample * s->y_batch + first * s->y_row + column) *
+                                  bd_rt_element_bytes(s->out_dtype)};
+  int any = 0;
+  begin(j, &t, 0, scratch);
+  if (group < s->groups)
+    add_terms(j, &t, (factor){j->a + (sample * s->x_batch + first * s->x_row) * bytes, s->x_row, 1},
+              (factor){j->b + (group * s->w_group + column * s->w_n) * bytes, s->w_k, s->w_n}, s->k,
+              &any, scratch);
+  if (!any) clear_sums(&t);
+  finish(j, &t);
+}
+
+// A tile of a group's matrix, over the group's rows of all samples.
+static void multiply_weights(void *args, int64_t chunk, int worker) {
+  const job *const j = args;
+  const bd_rt_grouped *const s = j->shape;
+  const int64_t column = chunk % j->column_tiles * BD_RT_TILE_COLUMNS;
+  const int64_t row = chunk / j->column_tiles % j->row_tiles * BD_RT_TILE_ROWS;
+  const int64_t group = chunk / j->column_tiles / j->row_tiles;
+  const int64_t bytes = bd_rt_element_bytes(s->dtype);
+  float *const scratch = bd_rt_thread_scratch(j->rt, worker);
+  target t = {.rows = bd_rt_least(BD_RT_TILE_ROWS, s->k - row),
+              .columns = bd_rt_least(BD_RT_TILE_COLUMNS, s->n - column),
+              .stride = s->w_k,
+              .out = j->out + (group * s->w_group + row * s->w_k + column) *
+                                  bd_rt_element_bytes(s->out_dtype)};
+  int any = s->accumulate;
+  begin(j, &t, s->accumulate, scratch);
+  for (int64_t sample = 0; sample < s->batch; sample++) {
+    const range rows = rows_of(j, sample, group);
+    const int64_t at_x = sample * s->x_batch + rows.first * s->x_row + row;
+    const int64_t at_y = sample * s->y_batch + rows.first * s->y_row + column;
+    add_terms(j, &t, (factor){j->a + at_x * bytes, 1, s->x_row},
+              (factor){j->b + at_y * bytes, s->y_row, 1}, rows.count, &any, scratch);
+  }
+  if (!any) clear_sums(&t);
+  finish(j, &t);
+}
+
+static void check_types(const bd_rt_grouped *s) {
+  const int halves = bd_rt_is_half(s->dtype);
+  if ((s->dtype != BD_RT_F32 && !halves) ||
+      (s->out_dtype != BD_RT_F32 && !(halves && s->out_dtype == s->dtype)))
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "a product in groups of dtypes %d and %d", s->dtype,
+               s->out_dtype);
+}
+
+const int32_t *bd_rt_fetch_ends(bd_rt *rt, int64_t at, const int32_t *ends, int64_t count) {
+  (void)rt, (void)at, (void)count;
+  return ends;
+}
+
+void bd_rt_grouped_rows(bd_rt *rt, const bd_rt_grouped *shape, const void *x, const void *w,
+                        const int32_t *ends, void *y) {
+  job j = {rt,
+           shape,
+           x,
+           w,
+           ends,
+           y,
+           tiles(shape->rows, BD_RT_TILE_ROWS),
+           tiles(shape->n, BD_RT_TILE_COLUMNS)};
+  check_types(shape);
+  bd_rt_pool_run(rt->pool, multiply_rows, &j,
+                 shape->batch * (shape->groups + 1) * j.row_tiles * j.column_tiles);
+}
+
+void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *shape, const void *x, const void *y,
+                           const int32_t *ends, void *w) {
+  job j = {rt,
+           shape,
+           x,
+           y,
+           ends,
+           w,
+           tiles(shape->k, BD_RT_TILE_ROWS),
+           tiles(shape->n, BD_RT_TILE_COLUMNS)};
+  check_types(shape);
+  bd_rt_pool_run(rt->pool, multiply_weights, &j, shape->groups * j.row_tiles * j.column_tiles);
+}

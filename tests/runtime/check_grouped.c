@@ -1,0 +1,168 @@
+// Products of rows in groups of the CPU runtime against naive double loops, and the same bits for
+// any number of threads. Run: mpirun --allow-run-as-root --oversubscribe -n 1 check_grouped [MORE].
+// Exit 0: all agree. With an argument three threads take part, else one. Link: every source of
+// runtime/cpu.mk, with its flags.
+#include "runtime/backend.h"
+#include "tests/runtime/check.h"
+#include "tests/runtime/check_step.h"
+#include "tests/runtime/halves.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GROUPS = 5, BATCH = 3 };
+
+// Of x, y and w, strides included.
+typedef struct sizes {
+  int64_t x, y, w;
+} sizes;
+
+static bd_rt_grouped shape_of(int64_t rows, int64_t n, int64_t k, int transposed, sizes *out) {
+  bd_rt_grouped s = {.batch = BATCH, .rows = rows, .groups = GROUPS, .n = n, .k = k};
+  s.x_row = k + 3, s.x_batch = (rows + 1) * s.x_row;
+  s.y_row = n + 2, s.y_batch = (rows + 2) * s.y_row;
+  s.w_k = transposed ? 1 : n + 1, s.w_n = transposed ? k + 1 : 1;
+  s.w_group = (transposed ? n : k) * (transposed ? k + 1 : n + 1) + 5;
+  *out = (sizes){BATCH * s.x_batch, BATCH * s.y_batch, GROUPS * s.w_group};
+  return s;
+}
+
+// Ends of groups: uneven, with an empty one; all rows in one group; none; and what is no ends at
+// all.
+static void fill_ends(int way, int64_t rows, int32_t ends[BATCH * GROUPS]) {
+  for (int b = 0; b < BATCH; b++)
+    for (int g = 0; g < GROUPS; g++) {
+      const int64_t even = rows * (g + 1) / GROUPS;
+      ends[b * GROUPS + g] =
+          (int32_t)(way == 0   ? (g == 2 ? rows * 2 / GROUPS : even - b)
+                    : way == 1 ? (g < b + 1 ? 0 : rows)
+                    : way == 2 ? 0
+                               : (g * 7919 + b * 31) % (2 * rows + 3) - rows / 2);
+    }
+}
+
+// The group of a row, or GROUPS.
+static int group_of(const int32_t *ends, int64_t row) {
+  int g = 0;
+  while (g < GROUPS && ends[g] <= row)
+    g++;
+  return g;
+}
+
+static void expect_rows(const bd_rt_grouped *s, const float *x, const float *w, const int32_t *ends,
+                        float *y) {
+  for (int64_t b = 0; b < s->batch; b++)
+    for (int64_t r = 0; r < s->rows; r++)
+      for (int64_t j = 0; j < s->n; j++) {
+        const int g = group_of(ends + b * GROUPS, r);
+        double sum = 0;
+        for (int64_t c = 0; g < GROUPS && c < s->k; c++)
+          sum += (double)x[b * s->x_batch + r * s->x_row + c] *
+                 w[g * s->w_group + c * s->w_k + j * s->w_n];
+        y[b * s->y_batch + r * s->y_row + j] = (float)sum;
+      }
+}
+
+static void expect_weights(const bd_rt_grouped *s, const float *x, const float *y,
+                           const int32_t *ends, float *w) {
+  for (int g = 0; g < GROUPS; g++)
+    for (int64_t c = 0; c < s->k; c++)
+      for (int64_t j = 0; j < s->n; j++) {
+        float *const at = &w[g * s->w_group + c * s->w_k + j];
+        double sum = s->accumulate ? *at : 0;
+        for (int64_t b = 0; b < s->batch; b++)
+          for (int64_t r = 0; r < s->rows; r++)
+            if (group_of(ends + b * GROUPS, r) == g)
+              sum += (double)x[b * s->x_batch + r * s->x_row + c] *
+                     y[b * s->y_batch + r * s->y_row + j];
+        *at = (float)sum;
+      }
+}
+
+static uint64_t digest = 0xcbf29ce484222325;
+
+static void add_digest(const void *data, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i++)
+    digest = (digest ^ ((const unsigned char *)data)[i]) * 0x100000001b3;
+}
+
+// A buffer as the product takes it: the floats, or halves of them, whose values they then have.
+static void *take(int dtype, float *x, int64_t count) {
+  if (dtype == BD_RT_F32) return x;
+  uint16_t *const halves = to_halves(dtype, x, count);
+  from_halves(dtype, halves, count, x);
+  return halves;
+}
+
+static void give_back(int dtype, void *taken, float *x, int64_t count) {
+  add_digest(taken, count * bd_rt_element_bytes(dtype));
+  if (dtype == BD_RT_F32) return;
+  from_halves(dtype, taken, count, x);
+}
+
+static void drop(int dtype, void *taken) {
+  if (dtype != BD_RT_F32) free(taken);
+}
+
+// With `weights` x' y, else x w, into the third of the buffers.
+static void check_product(bd_rt *rt, bd_rt_grouped s, sizes size, int weights, int way) {
+  int32_t ends[BATCH * GROUPS];
+  float *const x = numbers(size.x, 1), *const w = numbers(size.w, 2), *const y = numbers(size.y, 3);
+  fill_ends(way, s.rows, ends);
+  void *const a = take(s.dtype, x, size.x);
+  void *const b = weights ? take(s.dtype, y, size.y) : take(s.dtype, w, size.w);
+  float *const result = weights ? w : y;
+  const int64_t count = weights ? size.w : size.y;
+  void *const out = take(s.out_dtype, result, count);
+  float *const expected = numbers(count, 4), *const got = numbers(count, 5);
+  memcpy(expected, result, (size_t)count * sizeof *expected);
+  const int32_t *const there = bd_rt_fetch_ends(rt, 0, ends, BATCH * GROUPS);
+  if (weights) {
+    expect_weights(&s, x, y, ends, expected);
+    bd_rt_grouped_weights(rt, &s, a, b, there, out);
+  } else {
+    expect_rows(&s, x, w, ends, expected);
+    bd_rt_grouped_rows(rt, &s, a, b, there, out);
+  }
+  memcpy(got, out, s.out_dtype == BD_RT_F32 ? (size_t)count * sizeof *got : 0);
+  give_back(s.out_dtype, out, got, count);
+  check_near(weights ? "weights of groups" : "rows of groups", got, expected, count,
+             s.out_dtype == BD_RT_F32 ? 1e-4 : rounding_of(s.out_dtype));
+  drop(s.dtype, a), drop(s.dtype, b), drop(s.out_dtype, out);
+  free(x), free(w), free(y), free(expected), free(got);
+}
+
+static void check_ways(bd_rt *rt, int64_t rows, int64_t n, int64_t k, int dtype, int out_dtype) {
+  for (int way = 0; way < 4; way++)
+    for (int variant = 0; variant < 4; variant++) {
+      const int weights = variant >= 2, other = variant % 2; // transposed, or accumulating
+      sizes size;
+      bd_rt_grouped s = shape_of(rows, n, k, !weights && other, &size);
+      s.accumulate = weights && other;
+      s.dtype = dtype, s.out_dtype = out_dtype;
+      check_product(rt, s, size, weights, way);
+    }
+}
+
+static void step(bd_rt *rt) {
+  static const int64_t sizes[][3] = {{1, 1, 1},    {7, 5, 3},   {40, 33, 17}, {24, 600, 9},
+                                     {30, 4, 300}, {700, 6, 5}, {12, 5, 0}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    const int64_t *const at = sizes[i];
+    check_ways(rt, at[0], at[1], at[2], BD_RT_F32, BD_RT_F32);
+    for (int dtype = BD_RT_BF16; dtype <= BD_RT_F16; dtype++) {
+      check_ways(rt, at[0], at[1], at[2], dtype, BD_RT_F32);
+      check_ways(rt, at[0], at[1], at[2], dtype, dtype);
+    }
+  }
+  check_ways(rt, 90, 40, 1100, BD_RT_F32, BD_RT_F32);
+  check_ways(rt, 1300, 20, 40, BD_RT_BF16, BD_RT_BF16);
+}
+
+// The digest tells runs on other numbers of threads apart.
+int main(int argc, char **argv) {
+  const int status = check_run_step(argv[0], step, argc > 1 ? 3 : 1);
+  printf("%016llx\n", (unsigned long long)digest);
+  return status;
+}
