@@ -69,7 +69,9 @@ static bd_id add_matrices(const mixture *m, bd_layer *layer, const char *name, c
 // are ends, in its rows, [batch, row, ..].
 static bd_id multiply(const mixture *m, const char *name, bd_id x, bd_id matrices, bd_id ends) {
   if (ends == BD_NO_ID) return bd_graph_contract(m->g, name, "bepc,ecf->bepf", x, matrices);
-  return bd_graph_op(m->g, name, BD_OP_GROUPED_CONTRACT, 3, (bd_id[]){x, matrices, ends}, 0, NULL);
+  bd_attr filled = bd_attr_int(m->g->ctx, "filled", m->config->choices * m->sequence);
+  return bd_graph_op(m->g, name, BD_OP_GROUPED_CONTRACT, 3, (bd_id[]){x, matrices, ends}, 1,
+                     &filled);
 }
 
 // The gated perceptrons, each of the tokens in its places: [batch, .., width].

@@ -155,13 +155,14 @@ static bool only_moves(bd_op_kind kind) {
 
 double bd_op_flops(const bd_function *function, const bd_op *op, const bd_index_map *map,
                    const bd_mesh *mesh, const int8_t split[BD_MAX_AXES], int64_t batch) {
-  (void)function;
   if (only_moves(op->kind)) return 0;
   double flops = loop_points(map, mesh, split, batch);
   if (point_flops[op->kind] > 0) flops *= point_flops[op->kind];
   // Under a causal mask, half of the tiles are skipped.
   if (bd_op_int(op, "causal", 0)) flops *= 0.5;
-  return flops;
+  if (!bd_op_is_grouped(op->kind)) return flops;
+  int64_t rows = function->values[op->in[0]].type.dims[1];
+  return flops * (double)bd_op_int(op, "filled", rows) / (double)rows;
 }
 
 double bd_op_bytes(const bd_function *function, const bd_op *op, const bd_index_map *map,

@@ -88,7 +88,11 @@ static bd_status infer_embed_dw(bd_inference *inference) {
 static bd_status check_grouped(bd_inference *inference, int factors) {
   for (int i = 0; i < factors; ++i)
     BD_TRY(bd_inference_check_static(inference, i, 3, 1));
-  return bd_inference_check_static(inference, 2, 2, 1);
+  BD_TRY(bd_inference_check_static(inference, 2, 2, 1));
+  int64_t rows = inference->in[0]->dims[1], filled = bd_op_int(inference->op, "filled", rows);
+  if (filled <= rows) return BD_OK;
+  return bd_inference_fail(inference, "filled is %lld, of %lld rows", (long long)filled,
+                           (long long)rows);
 }
 
 // The letters are those of the product whose gradient a transposed one is.

@@ -56,14 +56,18 @@ BD_GRADIENT(grouped_contract) {
   bool transposed = bd_op_int(g->op, "transpose", 0);
   bd_id x = bd_gradient_operand(g, 0), w = bd_gradient_operand(g, 1), dy;
   bd_id ends = bd_gradient_operand(g, 2);
+  const bd_attr *filled = bd_op_find_attr(g->op, "filled");
+  int count = 0;
+  bd_attr attrs[2];
+  if (filled) attrs[count++] = *filled;
   BD_TRY(bd_gradient_as_operand(ctx, g, 0, g->dout[0], &dy));
   if (g->need[0]) {
-    bd_attr attr = bd_attr_int(ctx, "transpose", 1);
+    attrs[count] = bd_attr_int(ctx, "transpose", 1);
     BD_TRY(bd_build(ctx, g->backward, BD_OP_GROUPED_CONTRACT, 3, (bd_id[]){dy, w, ends},
-                    transposed ? 0 : 1, &attr, g->op->loc, &g->din[0]));
+                    transposed ? count : count + 1, attrs, g->op->loc, &g->din[0]));
   }
   if (!g->need[1]) return BD_OK;
   const bd_id in[3] = {transposed ? dy : x, transposed ? x : dy, ends};
-  return bd_build(ctx, g->backward, BD_OP_GROUPED_CONTRACT_DW, 3, in, 0, NULL, g->op->loc,
+  return bd_build(ctx, g->backward, BD_OP_GROUPED_CONTRACT_DW, 3, in, count, attrs, g->op->loc,
                   &g->din[1]);
 }

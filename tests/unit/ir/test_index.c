@@ -77,6 +77,13 @@ static void test_grouped_contract(void **state) {
   assert_true(bd_op_flops(b->function, b->op, &b->map, &mesh, split, 6) == 2 * points);
   assert_true(bd_op_bytes(b->function, b->op, &b->map, &mesh, split, 6) ==
               4.0 * (3 * 64 * 30 + 8 * 30 * 5 + 3 * 8 + 3 * 64 * 5));
+  set_int(b, "filled", 16); // the others are known to be 0
+  make(b, BD_OP_GROUPED_CONTRACT);
+  assert_true(bd_op_flops(b->function, b->op, &b->map, &mesh, split, 6) == points / 2);
+  b->attr_count = 0;
+  set_int(b, "filled", 65);
+  expect_fail(b, BD_OP_GROUPED_CONTRACT, "filled is 65, of 64 rows");
+  b->attr_count = 0;
   set_int(b, "transpose", 1);
   expect_fail(b, BD_OP_GROUPED_CONTRACT, "'f' of rule");
   b->attr_count = 0;
