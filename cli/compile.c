@@ -82,11 +82,13 @@ static void tell_spare_places(bd_ctx *ctx, const bd_module *graph) {
   for (int f = 0; f < graph->function_count; f++)
     spare = fmax(spare, bd_routing_spare(graph->functions[f]));
   if (spare > 1)
-    bd_note(ctx, BD_NOWHERE,
-            "every expert has room for all tokens of a sample, and computes with %.3g times what "
-            "chooses it; \"expert_capacity\" in config.json, or 'braid import --expert-capacity', "
-            "gives it less, and what finds no place passes the expert by",
-            spare);
+    bd_note(
+        ctx, BD_NOWHERE,
+        "every expert has room for all tokens of a sample, and computes with %.3g times what "
+        "chooses it; less \"expert_capacity\" in config.json, or 'braid import --expert-capacity', "
+        "gives it less, and what finds no place passes the expert by; without the member an "
+        "expert computes with what chooses it alone",
+        spare);
 }
 
 // Then fp8 is bf16.

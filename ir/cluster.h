@@ -43,6 +43,9 @@ typedef struct bd_work_rates {
   // and of the gather of an updated weight that is not hidden behind forward; 1: nothing is. 0:
   // BD_GRADIENTS_EXPOSED.
   double gradients_exposed;
+  // Of one device that stands for several (bd_cost_unite): how many, which share out an op's
+  // kernels behind the first. 0: one.
+  int starters;
   // Of ops that were measured: one point of their loops. Other ops than products and attention.
   double point_seconds[BD_OP_KIND_COUNT];
 } bd_work_rates;

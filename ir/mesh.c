@@ -43,18 +43,28 @@ bool bd_sharding_has_partial(const bd_sharding *sharding) {
   return false;
 }
 
-bd_sharding bd_sharding_for_rank(const bd_sharding *sharding, int rank) {
-  bd_sharding out = *sharding;
-  for (int axis = 0; axis < BD_MAX_AXES; axis++)
-    if (out.at[axis] >= rank) out.at[axis] = BD_REPLICATED;
-  return out;
-}
-
 int bd_sharding_parts(const bd_mesh *mesh, const bd_sharding *sharding, int dim) {
   int parts = 1;
   for (int axis = 0; axis < mesh->axes; ++axis)
     if (sharding->at[axis] == dim) parts *= mesh->size[axis];
   return parts;
+}
+
+static bool divides(const bd_sharding *sharding, const bd_mesh *mesh, const bd_type *type,
+                    int dim) {
+  return type->dims[dim] == BD_DIM_BATCH ||
+         type->dims[dim] % bd_sharding_parts(mesh, sharding, dim) == 0;
+}
+
+bd_sharding bd_sharding_for_type(const bd_sharding *sharding, const bd_mesh *mesh,
+                                 const bd_type *type) {
+  bd_sharding out = *sharding;
+  for (int axis = 0; axis < BD_MAX_AXES; axis++) {
+    int dim = sharding->at[axis];
+    if (dim >= type->rank || (dim >= 0 && !divides(sharding, mesh, type, dim)))
+      out.at[axis] = BD_REPLICATED;
+  }
+  return out;
 }
 
 int64_t bd_local_extent(const bd_mesh *mesh, const bd_sharding *sharding, int dim, int64_t extent) {

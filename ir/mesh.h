@@ -35,8 +35,10 @@ typedef struct bd_sharding {
 bd_sharding bd_sharding_replicated(void);
 bool bd_sharding_equal(const bd_sharding *a, const bd_sharding *b);
 bool bd_sharding_has_partial(const bd_sharding *sharding);
-// The same for values of `rank` dimensions: axes that split further ones leave them whole.
-bd_sharding bd_sharding_for_rank(const bd_sharding *sharding, int rank);
+// The same for values of a type: axes that split further dimensions leave them whole, and so do
+// those of a dimension, not the batch, that their parts do not divide.
+bd_sharding bd_sharding_for_type(const bd_sharding *sharding, const bd_mesh *mesh,
+                                 const bd_type *type);
 
 // How many parts dimension `dim` is cut into: the product of the sizes of the axes that split it.
 int bd_sharding_parts(const bd_mesh *mesh, const bd_sharding *sharding, int dim);

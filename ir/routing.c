@@ -263,14 +263,16 @@ static bd_status find_all(const bd_routing *r, bd_id choice, bd_routed *out, bd_
 
 // Whether all that is counted is a number in i32.
 static bd_status check_places(const bd_routing *r) {
-  int64_t count = r->choices * r->sequence, places;
-  if (r->capacity == 0 && __builtin_mul_overflow(r->experts, count, &places)) places = INT64_MAX;
-  if (r->capacity > 0 && __builtin_mul_overflow(r->experts, r->capacity, &places))
-    places = INT64_MAX;
-  if (places <= INT32_MAX) return BD_OK;
+  int64_t count, places;
+  if (__builtin_mul_overflow(r->choices, r->sequence, &count) || count > INT32_MAX)
+    return bd_fail(r->ctx, BD_UNSUPPORTED, BD_NOWHERE,
+                   "%lld tokens with %lld experts each are more choices than an i32 numbers",
+                   (long long)r->sequence, (long long)r->choices);
+  int64_t each = r->capacity > 0 ? r->capacity : count;
+  if (!__builtin_mul_overflow(r->experts, each, &places) && places <= INT32_MAX) return BD_OK;
   return bd_fail(r->ctx, BD_UNSUPPORTED, BD_NOWHERE,
-                 "%lld experts with %lld places each are more places than an i32 numbers",
-                 (long long)r->experts, (long long)(r->capacity > 0 ? r->capacity : count));
+                 "%lld experts with %lld %s each are more than an i32 numbers",
+                 (long long)r->experts, (long long)each, r->capacity > 0 ? "places" : "choices");
 }
 
 bd_status bd_routing_emit(const bd_routing *r, bd_id chosen, bd_id weights, bd_routed *out) {

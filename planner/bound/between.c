@@ -51,7 +51,7 @@ static double least_bytes(const bd_setting *setting, const bd_setting_layers *la
                           const bd_type *type) {
   int64_t least = INT64_MAX;
   for (int f = 0; f < layers->form_count; f++) {
-    bd_sharding form = bd_sharding_for_rank(&layers->forms[f], type->rank);
+    bd_sharding form = bd_sharding_for_type(&layers->forms[f], &setting->mesh, type);
     int64_t bytes = bd_align(bd_local_elements(&setting->mesh, &form, type, setting->micro_batch) *
                              bd_dtype_bytes(type->dtype));
     if (bytes < least) least = bytes;

@@ -13,7 +13,7 @@ static double handed_bytes(const bd_function *f, int result, const bd_setting *s
   for (int i = 0; i < f->result_count; i++) {
     const bd_value *value = &f->values[f->results[i]];
     if (!is_activation(value) || (result >= 0 && i != result)) continue;
-    bd_sharding at = bd_sharding_for_rank(form, value->type.rank);
+    bd_sharding at = bd_sharding_for_type(form, &setting->mesh, &value->type);
     bytes += (double)bd_local_elements(&setting->mesh, &at, &value->type, setting->micro_batch) *
              (double)bd_dtype_bytes(value->type.dtype);
   }
@@ -85,8 +85,8 @@ static double conversion_seconds(const bd_scene *scene, const bd_setting *settin
   for (int i = 0; i < f->result_count; i++) {
     const bd_value *value = &f->values[f->results[i]];
     if (!is_activation(value) || (result >= 0 && i != result)) continue;
-    bd_sharding before = bd_sharding_for_rank(from, value->type.rank),
-                after = bd_sharding_for_rank(to, value->type.rank);
+    bd_sharding before = bd_sharding_for_type(from, &setting->mesh, &value->type),
+                after = bd_sharding_for_type(to, &setting->mesh, &value->type);
     seconds += bd_cost_reshard(&cost, &value->type, &before, &after);
   }
   return seconds;

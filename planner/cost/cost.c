@@ -10,6 +10,7 @@ bd_cluster bd_cost_unite(const bd_cluster *cluster, int devices) {
   whole.flops.f8 *= devices;
   whole.memory_bytes_per_second *= devices;
   whole.work.transcendental_seconds /= devices;
+  whole.work.starters = devices;
   for (int kind = 0; kind < BD_OP_KIND_COUNT; kind++)
     whole.work.point_seconds[kind] /= devices;
   return whole;

@@ -18,8 +18,9 @@ double bd_cost_product(const bd_cluster *cluster, double rate, const bd_product 
 double bd_cost_idle_wave(const bd_cluster *cluster, double rate, const bd_product *product,
                          int shares);
 
-// The same of many products of that kind, in the mean, where those with fewer tiles than fill a
-// device run beside one another in BD_PRODUCT_STREAMS streams.
+// As bd_cost_product of many such products, in the mean, where those with fewer tiles than fill a
+// device run beside one another in BD_PRODUCT_STREAMS streams, which are BD_CUDA_FAN of the
+// runtime.
 enum { BD_PRODUCT_STREAMS = 4 };
 double bd_cost_product_beside(const bd_cluster *cluster, double rate, const bd_product *product);
 

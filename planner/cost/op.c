@@ -172,6 +172,7 @@ static double grouped_seconds(const part *p) {
   double factor = (double)bd_dtype_bytes(p->function->values[p->op->in[0]].type.dtype);
   double result = (double)bd_dtype_bytes(p->function->values[p->op->out[0]].type.dtype);
   bool weights = p->op->kind == BD_OP_GROUPED_CONTRACT_DW;
+  int starters = cluster->work.starters;
   bool transposed = bd_op_int(p->op, "transpose", 0);
   bd_product one = {1, rows, transposed ? c : f, transposed ? f : c};
   double bytes =
@@ -182,7 +183,7 @@ static double grouped_seconds(const part *p) {
   }
   return count * fmax(bd_cost_product_beside(cluster, rate_of(p), &one),
                       bytes / cluster->memory_bytes_per_second) +
-         (count - 1) * cluster->kernel_seconds;
+         (count - 1) * cluster->kernel_seconds / (starters > 0 ? starters : 1);
 }
 
 // Of a product that is marked for 8 bits, whether it is better computed in bf16 on GPUs: where it

@@ -4,8 +4,8 @@
 #include "planner/layer/work.h"
 
 bd_sharding bd_layer_boundary(const bd_layer_space *space, int form, bd_id value) {
-  return bd_sharding_for_rank(&space->request->forms[form],
-                              space->forward->values[value].type.rank);
+  return bd_sharding_for_type(&space->request->forms[form], &space->request->cost.mesh,
+                              &space->forward->values[value].type);
 }
 
 // The operand whose form a pointwise op can follow, or -1 when it must decide for itself.

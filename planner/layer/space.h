@@ -97,7 +97,7 @@ typedef struct bd_layer_space {
 BD_NODISCARD bd_status bd_layer_space_read(bd_ctx *ctx, const bd_layer_request *request,
                                            bd_layer_space *out_space);
 
-// What neighbours agree on, for a value of this rank.
+// What neighbours agree on, for a value of this type.
 bd_sharding bd_layer_boundary(const bd_layer_space *space, int form, bd_id value);
 
 // Whether the tape keeps what backward reads of the results of an op of the cluster.

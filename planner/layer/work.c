@@ -30,8 +30,9 @@ static void backward_split(const bd_layer_space *space, int op,
     out[axis] = -1;
     if (loop < 0) continue;
     int own = bd_index_find(map, group->loop[loop].letter);
-    if (own >= 0 && bd_split_allowed(map, &cost->mesh, cost->micro_batch, axis, own))
-      out[axis] = (int8_t)own;
+    if (own < 0 || !bd_split_allowed(map, &cost->mesh, cost->micro_batch, axis, own)) continue;
+    out[axis] = (int8_t)own;
+    if (!bd_split_nested(map, &cost->mesh, cost->micro_batch, out, axis)) out[axis] = -1;
   }
 }
 

@@ -176,16 +176,28 @@ void bd_rt_grouped_rows(bd_rt *rt, const bd_rt_grouped *shape, const void *x, co
                  shape->batch * (shape->groups + 1) * j.row_tiles * j.column_tiles);
 }
 
+// The same sums with x and y in each other's place, and the matrices turned.
+static bd_rt_grouped turn(const bd_rt_grouped *s) {
+  bd_rt_grouped out = *s;
+  out.n = s->k, out.k = s->n;
+  out.x_batch = s->y_batch, out.x_row = s->y_row;
+  out.y_batch = s->x_batch, out.y_row = s->x_row;
+  out.w_k = s->w_n, out.w_n = s->w_k;
+  return out;
+}
+
 void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *shape, const void *x, const void *y,
                            const int32_t *ends, void *w) {
+  const int turned = shape->w_n != 1;
+  const bd_rt_grouped s = turned ? turn(shape) : *shape;
   job j = {rt,
-           shape,
-           x,
-           y,
+           &s,
+           turned ? y : x,
+           turned ? x : y,
            ends,
            w,
-           tiles(shape->k, BD_RT_TILE_ROWS),
-           tiles(shape->n, BD_RT_TILE_COLUMNS)};
-  check_types(shape);
-  bd_rt_pool_run(rt->pool, multiply_weights, &j, shape->groups * j.row_tiles * j.column_tiles);
+           tiles(s.k, BD_RT_TILE_ROWS),
+           tiles(s.n, BD_RT_TILE_COLUMNS)};
+  check_types(&s);
+  bd_rt_pool_run(rt->pool, multiply_weights, &j, s.groups * j.row_tiles * j.column_tiles);
 }

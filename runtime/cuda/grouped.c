@@ -86,8 +86,9 @@ static void clear_rest(bd_rt *rt, const bd_rt_grouped *s, const int32_t *bounds,
   }
 }
 
-// What a rehearsal makes of a product of all rows: sizes up to that are expected, and with --tune
-// the one of even groups is noted, the largest of its class, where there are so many rows.
+// What a rehearsal makes of a product of all rows: sizes up to that are expected, and where
+// products are noted the one of even groups is noted, the largest of its class, where there are so
+// many rows.
 static void rehearse(bd_rt *rt, const bd_rt_grouped *s, bd_cuda_sized *z) {
   const int64_t even = (s->rows + s->groups - 1) / s->groups;
   bd_cuda_expect_sized(rt, z);

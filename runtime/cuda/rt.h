@@ -53,7 +53,7 @@ typedef struct bd_cuda_dnn_use bd_cuda_dnn_use;           // cuDNN, where it is 
 typedef struct bd_cuda_attentions bd_cuda_attentions;     // what runs by it
 typedef struct bd_cuda_convolved bd_cuda_convolved;       // and that
 typedef struct bd_cuda_reader bd_cuda_reader;             // of samples
-typedef struct bd_cuda_tuning bd_cuda_tuning;             // products that --tune is for
+typedef struct bd_cuda_tuning bd_cuda_tuning;             // products that the rehearsal has noted
 typedef struct bd_cuda_accumulators bd_cuda_accumulators; // of gradients
 typedef struct bd_cuda_grouping bd_cuda_grouping;         // products of rows in groups
 
@@ -158,7 +158,7 @@ struct bd_rt_device {
   cublasLtHandle_t blas;
   bd_cuda_product **products; // a hash table
   int product_count, product_slots;
-  bd_cuda_tuning *tuning; // NULL but at the start, with --tune
+  bd_cuda_tuning *tuning; // NULL but at the start, of several ranks or with --tune
   bd_cuda_accumulators *accumulators;
   bd_cuda_grouping *grouping;     // NULL: the stage has none
   bd_cuda_dnn_use *dnn;           // NULL: nothing has asked for it, or no rank uses it
@@ -245,7 +245,8 @@ void bd_cuda_revoke_arena(bd_rt *rt, ncclComm_t comm, bd_cuda_grant grant);
 // Whether the communicators of a group with this mask take the arena as a window: its ranks are on
 // one machine, and NCCL knows windows. The same on all ranks of the group.
 int bd_cuda_has_window(const bd_rt *rt, int mask);
-// Has copy engines gather what lies in windows, where NCCL can, so that no multiprocessor does.
+// Has copy engines gather what lies in windows of so many ranks, where NCCL can, so that no
+// multiprocessor does; but not where two may wait for each other for ever.
 void bd_cuda_prefer_copy_engines(const bd_rt *rt, int ranks, ncclConfig_t *config);
 // cuDNN for one of these uses, looked for when first asked for. NULL: it cannot be used. Only while
 // rehearsing.

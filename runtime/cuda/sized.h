@@ -36,8 +36,8 @@ int64_t bd_cuda_sized_size(const bd_cuda_sized *product);
 void bd_cuda_sized_start(bd_rt *rt, const bd_cuda_sized *product, cudaStream_t stream, int part);
 // Whether one product stands for both, with their sizes and in what the library is told of them.
 int bd_cuda_sized_alike(bd_rt *rt, const bd_cuda_sized *a, const bd_cuda_sized *b);
-// While rehearsing with --tune: `calls` products of a step are in the class of this one. What is
-// measured is this one.
+// While products are noted in a rehearsal: `calls` products of a step are in the class of this one.
+// What is measured is this one.
 void bd_cuda_sized_note(bd_rt *rt, const bd_cuda_sized *product, int64_t calls);
 
 // Algorithms that sizes have got, the last ones.

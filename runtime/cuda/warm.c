@@ -1,9 +1,10 @@
-// Products of all sizes run once before the first step.
+// A product of each class of sizes runs once before the first step.
 //
 // A library loads a kernel when it is first wanted, and that may wait for what the device does. A
 // size that comes in a later step would then wait, with its rank, for collectives and messages that
-// have begun, and these for other ranks, of which one may do the same: in a circle. So all kernels
-// are loaded while there is no communicator yet. It also takes the memory for them, and asks the
+// have begun, and these for other ranks, of which one may do the same: in a circle. So kernels
+// are loaded while there is no communicator yet, but for a size that the library refuses its
+// class's algorithm, which has its own. It also takes the memory for them, and asks the
 // library for algorithms, when nothing is in a hurry.
 #include "runtime/cuda/grouping.h"
 

@@ -69,7 +69,7 @@ static void expect_weights(const bd_rt_grouped *s, const float *x, const float *
   for (int g = 0; g < GROUPS; g++)
     for (int64_t c = 0; c < s->k; c++)
       for (int64_t j = 0; j < s->n; j++) {
-        float *const at = &w[g * s->w_group + c * s->w_k + j];
+        float *const at = &w[g * s->w_group + c * s->w_k + j * s->w_n];
         double sum = s->accumulate ? *at : 0;
         for (int64_t b = 0; b < s->batch; b++)
           for (int64_t r = 0; r < s->rows; r++)
@@ -135,11 +135,11 @@ static void check_product(bd_rt *rt, bd_rt_grouped s, sizes size, int weights, i
 
 static void check_ways(bd_rt *rt, int64_t rows, int64_t n, int64_t k, int dtype, int out_dtype) {
   for (int way = 0; way < 4; way++)
-    for (int variant = 0; variant < 4; variant++) {
-      const int weights = variant >= 2, other = variant % 2; // transposed, or accumulating
+    for (int variant = 0; variant < 6; variant++) {
+      const int weights = variant >= 2;
       sizes size;
-      bd_rt_grouped s = shape_of(rows, n, k, !weights && other, &size);
-      s.accumulate = weights && other;
+      bd_rt_grouped s = shape_of(rows, n, k, variant % 2, &size); // transposed
+      s.accumulate = variant >= 4;
       s.dtype = dtype, s.out_dtype = out_dtype;
       check_product(rt, s, size, weights, way);
     }
