@@ -2,11 +2,14 @@
 #include "frontend/hf/llama_config.h"
 #include <string.h>
 
-// Whether a layer has the window.
+// Whether a layer has the window: of those from `max_window_layers` on, unless each is named.
 static bd_status read_layers(bd_ctx *ctx, const bd_json *json, int64_t layers, bool *out_window) {
   const bd_json *types = NULL;
+  int64_t first = 0;
   BD_TRY(bd_json_array(ctx, json, "layer_types", false, &types));
   BD_TRY(bd_json_bool(ctx, json, "use_sliding_window", false, out_window));
+  BD_TRY(bd_json_int(ctx, json, "max_window_layers", false, 0, INT32_MAX, &first));
+  *out_window &= first < layers;
   if (!types) return BD_OK;
   *out_window = false;
   if ((int64_t)types->count != layers)
