@@ -14,16 +14,12 @@ typedef struct builder {
   double residual_scale; // of the matrices that write into the residual stream
 } builder;
 
-static bd_type f32(int rank, const int64_t *dims) {
-  return bd_type_make(BD_F32, rank, dims);
-}
-
 // Part `part` (query, key, value) of the fused matrix.
 static bd_weight_pattern fused_matrix(const builder *b, const char *name, int part) {
   int64_t width = b->config->width;
   bd_weight_pattern pattern =
       bd_transformer_matrix(name, "attn.c_attn.weight", width, 3 * width, b->config->init_scale);
-  pattern.type = f32(3, (int64_t[]){width, b->config->heads, b->head_width});
+  pattern.type = bd_type_make(BD_F32, 3, (int64_t[]){width, b->config->heads, b->head_width});
   pattern.storage.slice_dim = 1;
   pattern.storage.slice_start = part * width;
   pattern.storage.slice_size = width;
@@ -33,7 +29,7 @@ static bd_weight_pattern fused_matrix(const builder *b, const char *name, int pa
 static bd_weight_pattern fused_bias(const builder *b, const char *name, int part) {
   int64_t width = b->config->width;
   bd_weight_pattern pattern = bd_graph_vector(name, "attn.c_attn.bias", BD_INIT_ZEROS, 3 * width);
-  pattern.type = f32(2, (int64_t[]){b->config->heads, b->head_width});
+  pattern.type = bd_type_make(BD_F32, 2, (int64_t[]){b->config->heads, b->head_width});
   pattern.storage.slice_dim = 0;
   pattern.storage.slice_start = part * width;
   pattern.storage.slice_size = width;
@@ -44,7 +40,7 @@ static bd_weight_pattern projection(const builder *b) {
   int64_t width = b->config->width;
   bd_weight_pattern pattern =
       bd_transformer_matrix("c_proj.w", "attn.c_proj.weight", width, width, b->residual_scale);
-  pattern.type = f32(3, (int64_t[]){b->config->heads, b->head_width, width});
+  pattern.type = bd_type_make(BD_F32, 3, (int64_t[]){b->config->heads, b->head_width, width});
   return pattern;
 }
 
@@ -157,7 +153,8 @@ static void build_head(builder *b, bd_layer *layer) {
       g, layer, bd_graph_vector("ln_f.g", "ln_f.weight", BD_INIT_ONES, c->width));
   bd_id bias = bd_graph_layer_weight(
       g, layer, bd_graph_vector("ln_f.b", "ln_f.bias", BD_INIT_ZEROS, c->width));
-  bd_id lm = bd_graph_param(g, "lm", f32(2, (int64_t[]){c->vocabulary, c->width}), true);
+  bd_id lm =
+      bd_graph_param(g, "lm", bd_type_make(BD_F32, 2, (int64_t[]){c->vocabulary, c->width}), true);
   bd_id n = normalize(b, "ln_f", x, gain, bias);
   bd_transformer_loss(g, bd_transformer_logits(g, n, lm), targets);
 }

@@ -9,10 +9,6 @@ typedef bd_llama_builder builder;
 // Attention has those before.
 enum { SITE_PERCEPTRON = 3 };
 
-static bd_type f32(int rank, const int64_t *dims) {
-  return bd_type_make(BD_F32, rank, dims);
-}
-
 // A matrix used as it is stored, a row per token of the vocabulary.
 static bd_weight_pattern table(const bd_llama_config *c, const char *name, const char *stored) {
   return bd_transformer_matrix(name, stored, c->vocabulary, c->width, c->init_scale);
@@ -105,7 +101,8 @@ static void build_head(builder *b, bd_layer *layer) {
   bd_id routed = c->balance > 0 ? add_routed_param(b) : BD_NO_ID;
   bd_id targets = bd_graph_param(g, "targets", bd_transformer_ids(b->sequence), false);
   bd_id n = bd_llama_normalize(b, layer, "norm", "norm", x, c->width);
-  bd_id lm = bd_graph_param(g, "lm", f32(2, (int64_t[]){c->vocabulary, c->width}), true);
+  bd_id lm =
+      bd_graph_param(g, "lm", bd_type_make(BD_F32, 2, (int64_t[]){c->vocabulary, c->width}), true);
   bd_id loss = bd_transformer_cross_entropy(g, bd_transformer_logits(g, n, lm), targets);
   if (c->balance > 0)
     loss = bd_graph_binary(g, "balanced_loss", BD_OP_ADD, loss,

@@ -7,10 +7,6 @@ enum { SITE_ATTENTION = 1, SITE_PROJECTION };
 
 typedef bd_llama_builder builder;
 
-static bd_type f32(int rank, const int64_t *dims) {
-  return bd_type_make(BD_F32, rank, dims);
-}
-
 bd_id bd_llama_normalize(builder *b, bd_layer *layer, const char *name, const char *stored, bd_id x,
                          int64_t width) {
   bd_graph_build *g = &b->graph;
@@ -42,7 +38,7 @@ static bd_id project(builder *b, bd_layer *layer, bd_id x, char letter, int64_t 
   if (c->fused)
     bd_transformer_take_rows(&pattern, "self_attn.qkv_proj.weight",
                              (c->heads + 2 * c->kv_heads) * c->head_width, fused_start(c, letter));
-  if (!flat) pattern.type = f32(3, (int64_t[]){c->width, heads, c->head_width});
+  if (!flat) pattern.type = bd_type_make(BD_F32, 3, (int64_t[]){c->width, heads, c->head_width});
   bd_id w = bd_graph_layer_weight(g, layer, pattern);
   bd_id y = bd_graph_contract(g, bd_intern_f(g->ctx, "%c", letter),
                               flat ? "btc,cf->btf" : "btc,chd->bthd", x, w);
@@ -50,7 +46,7 @@ static bd_id project(builder *b, bd_layer *layer, bd_id x, char letter, int64_t 
   pattern =
       bd_graph_vector(bd_intern_f(g->ctx, "b%c", letter),
                       bd_intern_f(g->ctx, "self_attn.%c_proj.bias", letter), BD_INIT_ZEROS, width);
-  if (!flat) pattern.type = f32(2, (int64_t[]){heads, c->head_width});
+  if (!flat) pattern.type = bd_type_make(BD_F32, 2, (int64_t[]){heads, c->head_width});
   bd_id bias = bd_graph_layer_weight(g, layer, pattern);
   return bd_graph_binary(g, bd_intern_f(g->ctx, "%c_biased", letter), BD_OP_ADD, y, bias);
 }
@@ -85,7 +81,7 @@ bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
   bd_id v = project(b, layer, n, 'v', c->kv_heads, false);
   bd_weight_pattern out = bd_transformer_linear("wo", "self_attn.o_proj.weight",
                                                 c->heads * c->head_width, c->width, c->init_scale);
-  out.type = f32(3, (int64_t[]){c->heads, c->head_width, c->width});
+  out.type = bd_type_make(BD_F32, 3, (int64_t[]){c->heads, c->head_width, c->width});
   bd_id wo = bd_graph_layer_weight(g, layer, out);
   bd_transformer_attending how = {.name = "attended",
                                   .scale = 1 / sqrt((double)c->head_width),

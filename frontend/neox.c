@@ -15,10 +15,6 @@ typedef struct builder {
   int64_t sequence, head_width;
 } builder;
 
-static bd_type f32(int rank, const int64_t *dims) {
-  return bd_type_make(BD_F32, rank, dims);
-}
-
 static bd_weight_pattern table(const bd_neox_config *c, const char *name, const char *stored) {
   return bd_transformer_matrix(name, stored, c->vocabulary, c->width, c->init_scale);
 }
@@ -52,14 +48,14 @@ static bd_id project(builder *b, bd_layer *layer, bd_id x, int part) {
       bd_transformer_linear(bd_intern_f(g->ctx, "w%c", letter), "attention.query_key_value.weight",
                             c->width, c->width, c->init_scale);
   take_part(b, &pattern, part);
-  pattern.type = f32(3, (int64_t[]){c->width, c->heads, b->head_width});
+  pattern.type = bd_type_make(BD_F32, 3, (int64_t[]){c->width, c->heads, b->head_width});
   bd_id w = bd_graph_layer_weight(g, layer, pattern);
   bd_id y = bd_graph_contract(g, bd_intern_f(g->ctx, "%c", letter), "btc,chd->bthd", x, w);
   if (!c->attention_bias) return y;
   pattern = bd_graph_vector(bd_intern_f(g->ctx, "b%c", letter), "attention.query_key_value.bias",
                             BD_INIT_ZEROS, c->width);
   take_part(b, &pattern, part);
-  pattern.type = f32(2, (int64_t[]){c->heads, b->head_width});
+  pattern.type = bd_type_make(BD_F32, 2, (int64_t[]){c->heads, b->head_width});
   bd_id bias = bd_graph_layer_weight(g, layer, pattern);
   return bd_graph_binary(g, bd_intern_f(g->ctx, "%c_biased", letter), BD_OP_ADD, y, bias);
 }
@@ -82,7 +78,7 @@ static bd_id build_attention(builder *b, bd_layer *layer, bd_id x) {
   bd_transformer_dense out =
       bd_transformer_plain("o", "attention.dense", c->width, c->width, c->init_scale);
   out.rule = "bthd,hdc->btc";
-  out.matrix = f32(3, (int64_t[]){c->heads, b->head_width, c->width});
+  out.matrix = bd_type_make(BD_F32, 3, (int64_t[]){c->heads, b->head_width, c->width});
   out.biased = c->attention_bias;
   bd_id y = bd_transformer_apply(g, layer, &out, attended);
   return bd_graph_dropout(g, "o_dropped", y, c->dropout_hidden, SITE_PROJECTION);
@@ -119,7 +115,8 @@ static void build_head(builder *b, bd_layer *layer) {
   bd_id x = bd_graph_param(g, "x", bd_transformer_activations(b->sequence, c->width), false);
   bd_id targets = bd_graph_param(g, "targets", bd_transformer_ids(b->sequence), false);
   bd_id n = bd_transformer_normalize(g, layer, &b->norm, "norm", "final_layer_norm", x);
-  bd_id lm = bd_graph_param(g, "lm", f32(2, (int64_t[]){c->vocabulary, c->width}), true);
+  bd_id lm =
+      bd_graph_param(g, "lm", bd_type_make(BD_F32, 2, (int64_t[]){c->vocabulary, c->width}), true);
   bd_transformer_loss(g, bd_transformer_logits(g, n, lm), targets);
 }
 

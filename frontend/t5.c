@@ -24,10 +24,6 @@ typedef struct builder {
   bd_layer embed, encoder, memory, decoder, head;
 } builder;
 
-static bd_type f32(int rank, const int64_t *dims) {
-  return bd_type_make(BD_F32, rank, dims);
-}
-
 static bd_type stream_type(const builder *b) {
   return bd_transformer_activations(b->sequence, b->config->width);
 }
@@ -51,13 +47,14 @@ static bd_id project(builder *b, bd_layer *layer, const char *part, char letter,
   bd_graph_build *g = &b->graph;
   const bd_t5_config *c = b->config;
   double fan = (double)c->width * (letter == 'q' ? (double)c->head_width : 1);
-  bd_transformer_dense dense = {.name = bd_intern_f(g->ctx, "%s.%c", part, letter),
-                                .stored = bd_intern_f(g->ctx, "%s.%c", part, letter),
-                                .rule = "btc,chd->bthd",
-                                .in = c->width,
-                                .out = c->heads * c->head_width,
-                                .matrix = f32(3, (int64_t[]){c->width, c->heads, c->head_width}),
-                                .scale = c->init_scale / sqrt(fan)};
+  bd_transformer_dense dense = {
+      .name = bd_intern_f(g->ctx, "%s.%c", part, letter),
+      .stored = bd_intern_f(g->ctx, "%s.%c", part, letter),
+      .rule = "btc,chd->bthd",
+      .in = c->width,
+      .out = c->heads * c->head_width,
+      .matrix = bd_type_make(BD_F32, 3, (int64_t[]){c->width, c->heads, c->head_width}),
+      .scale = c->init_scale / sqrt(fan)};
   return bd_transformer_apply(g, layer, &dense, x);
 }
 
@@ -65,13 +62,14 @@ static bd_id join(builder *b, bd_layer *layer, const char *part, bd_id attended)
   bd_graph_build *g = &b->graph;
   const bd_t5_config *c = b->config;
   int64_t in = c->heads * c->head_width;
-  bd_transformer_dense dense = {.name = bd_intern_f(g->ctx, "%s.o", part),
-                                .stored = bd_intern_f(g->ctx, "%s.o", part),
-                                .rule = "bthd,hdc->btc",
-                                .in = in,
-                                .out = c->width,
-                                .matrix = f32(3, (int64_t[]){c->heads, c->head_width, c->width}),
-                                .scale = c->init_scale / sqrt((double)in)};
+  bd_transformer_dense dense = {
+      .name = bd_intern_f(g->ctx, "%s.o", part),
+      .stored = bd_intern_f(g->ctx, "%s.o", part),
+      .rule = "bthd,hdc->btc",
+      .in = in,
+      .out = c->width,
+      .matrix = bd_type_make(BD_F32, 3, (int64_t[]){c->heads, c->head_width, c->width}),
+      .scale = c->init_scale / sqrt((double)in)};
   return bd_transformer_apply(g, layer, &dense, attended);
 }
 
@@ -163,8 +161,8 @@ static void build_encoder(builder *b) {
   bd_graph_build *g = &b->graph;
   b->encoder.function = bd_graph_function(g, "encoder");
   bd_id x = bd_graph_param(g, "x", stream_type(b), false);
-  bd_id table =
-      bd_graph_param(g, "table", f32(2, (int64_t[]){b->config->buckets, b->config->heads}), true);
+  bd_id table = bd_graph_param(
+      g, "table", bd_type_make(BD_F32, 2, (int64_t[]){b->config->buckets, b->config->heads}), true);
   bd_id y = attend_self(b, &b->encoder, table, false, hide_padding(b), x);
   x = bd_graph_binary(g, "middle", BD_OP_ADD, x, y);
   bd_graph_result(g, bd_graph_binary(g, "out", BD_OP_ADD, x, perceive(b, &b->encoder, 1, x)));
@@ -184,8 +182,8 @@ static void build_decoder(builder *b) {
   b->decoder.function = bd_graph_function(g, "decoder");
   bd_id x = bd_graph_param(g, "x", stream_type(b), false);
   bd_id memory = bd_graph_param(g, "memory", stream_type(b), false);
-  bd_id table =
-      bd_graph_param(g, "table", f32(2, (int64_t[]){b->config->buckets, b->config->heads}), true);
+  bd_id table = bd_graph_param(
+      g, "table", bd_type_make(BD_F32, 2, (int64_t[]){b->config->buckets, b->config->heads}), true);
   bd_id hidden = hide_padding(b);
   bd_id y = attend_self(b, &b->decoder, table, true, BD_NO_ID, x);
   x = bd_graph_binary(g, "middle", BD_OP_ADD, x, y);
@@ -204,7 +202,8 @@ static void build_head(builder *b) {
   bd_id targets = bd_graph_param(g, "targets", bd_transformer_ids(b->sequence), false);
   x = normalize(b, &b->head, "decoder_norm", "decoder.final_layer_norm", x);
   x = drop(b, "dropped", x, SITE_END);
-  bd_id lm = bd_graph_param(g, "lm", f32(2, (int64_t[]){c->vocabulary, c->width}), true);
+  bd_id lm =
+      bd_graph_param(g, "lm", bd_type_make(BD_F32, 2, (int64_t[]){c->vocabulary, c->width}), true);
   bd_attr value = bd_attr_real(g->ctx, "value", 1 / sqrt((double)c->width));
   if (c->scaled) x = bd_graph_op(g, "scaled", BD_OP_SCALE, 1, &x, 1, &value);
   bd_transformer_loss(g, bd_transformer_logits(g, x, lm), targets);

@@ -2,24 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-const char *const bd_hf_gemma_keys[] = {"vocab_size",
-                                        "max_position_embeddings",
-                                        "hidden_size",
-                                        "intermediate_size",
-                                        "num_hidden_layers",
-                                        "num_attention_heads",
-                                        "num_key_value_heads",
-                                        "head_dim",
-                                        "hidden_act",
-                                        "hidden_activation",
-                                        "rms_norm_eps",
-                                        "rope_theta",
-                                        "rope_scaling",
-                                        "rope_parameters",
-                                        "attention_dropout",
-                                        "attention_bias",
-                                        "use_bidirectional_attention",
-                                        NULL};
+const char *const bd_hf_gemma_keys[] = {"head_dim", "hidden_activation", "attention_bias",
+                                        "use_bidirectional_attention", NULL};
 
 // `hidden_activation` stands for `hidden_act`, whose "gelu" means the approximation in the folders
 // that the family came with.

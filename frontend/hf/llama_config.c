@@ -3,30 +3,35 @@
 #include <assert.h>
 #include <string.h>
 
-// Members of the families that are built alike; each family lacks some.
-static const char *const keys[] = {"vocab_size",
-                                   "max_position_embeddings",
-                                   "hidden_size",
-                                   "intermediate_size",
-                                   "num_hidden_layers",
-                                   "num_attention_heads",
-                                   "num_key_value_heads",
-                                   "head_dim",
-                                   "hidden_act",
-                                   "rms_norm_eps",
-                                   "rope_theta",
-                                   "rope_scaling",
-                                   "rope_parameters",
-                                   "partial_rotary_factor",
-                                   "attention_dropout",
-                                   "attention_bias",
-                                   "mlp_bias",
-                                   "pretraining_tp",
-                                   "sliding_window",
-                                   "use_sliding_window",
-                                   "max_window_layers",
-                                   "layer_types",
-                                   NULL};
+// Members of all families, and those of the families that are built alike; of these each lacks
+// some.
+static const char *const shared[] = {"vocab_size",          "max_position_embeddings",
+                                     "hidden_size",         "intermediate_size",
+                                     "num_hidden_layers",   "num_attention_heads",
+                                     "num_key_value_heads", "hidden_act",
+                                     "rms_norm_eps",        "rope_theta",
+                                     "rope_scaling",        "rope_parameters",
+                                     "attention_dropout",   NULL};
+static const char *const keys[] = {
+    "head_dim",       "partial_rotary_factor", "attention_bias",    "mlp_bias",    "pretraining_tp",
+    "sliding_window", "use_sliding_window",    "max_window_layers", "layer_types", NULL};
+
+static size_t count_of(const char *const *list) {
+  size_t count = 0;
+  while (list[count])
+    ++count;
+  return count;
+}
+
+// With a family's own.
+static const char *const *members(bd_ctx *ctx, const char *const *own) {
+  size_t first = count_of(shared), rest = count_of(own) + 1;
+  const char **out = BD_NEW_ARRAY(ctx->arena, const char *, first + rest);
+  memcpy(out, shared, first * sizeof *out);
+  memcpy(out + first, own, rest * sizeof *out);
+  return out;
+}
+
 static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   BD_TRY(bd_hf_extent(ctx, json, "vocab_size", &c->vocabulary));
   BD_TRY(bd_hf_extent(ctx, json, "max_position_embeddings", &c->positions));
@@ -211,7 +216,7 @@ bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model
   if (c.epsilon == 0) c.epsilon = 1e-6;
   if (c.rope_theta == 0) c.rope_theta = 10000;
   c.init_scale = 0.02;
-  BD_TRY(bd_hf_only_known(ctx, json, families[family].keys));
+  BD_TRY(bd_hf_only_known(ctx, json, members(ctx, families[family].keys)));
   BD_TRY(read_sizes(ctx, json, &c));
   BD_TRY(read_variants(ctx, json, families[family].turns_in_part, &c));
   BD_TRY(families[family].read(ctx, json, &c));

@@ -3,7 +3,8 @@
 #define BD_FRONTEND_HF_LLAMA_CONFIG_H
 #include "frontend/hf/hf.h"
 
-// Members of families that have others than Llama; each list ends with NULL.
+// What families have beside the members of all, where that is not what Llama has; each list ends
+// with NULL.
 extern const char *const bd_hf_mixtral_keys[];
 extern const char *const bd_hf_qwen3_moe_keys[];
 extern const char *const bd_hf_phi3_keys[];
@@ -11,7 +12,7 @@ extern const char *const bd_hf_gemma_keys[];
 extern const char *const bd_hf_olmo2_keys[];
 
 // The window of the layers that have one: what `layer_types` says of each, else what
-// `use_sliding_window` says of some.
+// `use_sliding_window` and `max_window_layers` say of some.
 BD_NODISCARD bd_status bd_hf_window_of_some(bd_ctx *ctx, const bd_json *json,
                                             bd_llama_config *config);
 

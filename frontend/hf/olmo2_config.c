@@ -1,20 +1,6 @@
 #include "frontend/hf/llama_config.h"
 
-const char *const bd_hf_olmo2_keys[] = {"vocab_size",
-                                        "max_position_embeddings",
-                                        "hidden_size",
-                                        "intermediate_size",
-                                        "num_hidden_layers",
-                                        "num_attention_heads",
-                                        "num_key_value_heads",
-                                        "hidden_act",
-                                        "rms_norm_eps",
-                                        "rope_theta",
-                                        "rope_scaling",
-                                        "rope_parameters",
-                                        "attention_dropout",
-                                        "attention_bias",
-                                        NULL};
+const char *const bd_hf_olmo2_keys[] = {"attention_bias", NULL};
 
 // Norms come last, and queries and keys are normalized whole.
 bd_status bd_hf_read_olmo2(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {

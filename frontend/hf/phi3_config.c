@@ -1,22 +1,9 @@
 #include "frontend/hf/llama_config.h"
 
-const char *const bd_hf_phi3_keys[] = {"vocab_size",
-                                       "max_position_embeddings",
-                                       "original_max_position_embeddings",
-                                       "hidden_size",
-                                       "intermediate_size",
-                                       "num_hidden_layers",
-                                       "num_attention_heads",
-                                       "num_key_value_heads",
-                                       "hidden_act",
-                                       "rms_norm_eps",
-                                       "rope_theta",
-                                       "rope_scaling",
-                                       "rope_parameters",
+const char *const bd_hf_phi3_keys[] = {"original_max_position_embeddings",
                                        "partial_rotary_factor",
                                        "embd_pdrop",
                                        "resid_pdrop",
-                                       "attention_dropout",
                                        "attention_bias",
                                        "sliding_window",
                                        NULL};
