@@ -63,6 +63,7 @@ static bd_status emit_all(bd_emitter *e, const char *folder) {
                               bd_plan_micro_batches(e->plan), e->plan->optimizer,
                               e->plan->zero_axes, &layouts[s]));
   e->prefetch = bd_prefetch_find(e->ctx, e->module);
+  e->fused = bd_fused_find(e->ctx, e->module, e->prefetch);
   for (int s = 0; s < e->module->stages; ++s)
     BD_TRY(emit_stage(e, &layouts[s], folder));
   BD_TRY(bd_emit_program(e, layouts, &program));

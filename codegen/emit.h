@@ -4,7 +4,7 @@
 #define BD_CODEGEN_EMIT_H
 #include "codegen/codegen.h"
 #include "codegen/epilogue.h"
-#include "codegen/fused_norm.h"
+#include "codegen/fused.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/prefetch.h"
 #include "ir/layout.h"
@@ -26,6 +26,7 @@ typedef struct bd_emitter {
                      // seen
   int *sum_kernel;   // per op of main: the kernel of a sum of gradients, or -1
   const bd_prefetch *prefetch; // per function
+  const bd_fused *fused;       // likewise
   // Of the stage being written:
   bd_layout layout;
   bd_text *text;
@@ -60,8 +61,7 @@ const char *bd_emit_dim_start(bd_emitter *emitter, const bd_value *value, int di
 const char *bd_emit_dim_count(bd_emitter *emitter, const bd_value *value, int dim);
 
 // The kernels of a function, generated when first asked for.
-BD_NODISCARD bd_status bd_emit_kernels(bd_emitter *emitter, int function, const bd_fusion *fusion,
-                                       const bd_fused_norms *norms);
+BD_NODISCARD bd_status bd_emit_kernels(bd_emitter *emitter, int function);
 BD_NODISCARD bd_status bd_emit_sum_kernel(bd_emitter *emitter, int op);
 // A call of the kernels `number`, `number` + 1, .. of a step that begins with `first_op`, on
 // `buffers` and `random`, which are C expressions.
@@ -72,7 +72,9 @@ typedef struct bd_emit_call {
 BD_NODISCARD bd_status bd_emit_kernel_call(bd_emitter *emitter, bd_text *text,
                                            const bd_function *function, const bd_emit_call *call);
 
-// Which parts of its frame a function needs, beyond its values.
+// Which parts of its frame a function needs, beyond its values: of function `number` main's
+// gradient of the loss among them.
+bool bd_emit_makes_gradient(const bd_emitter *emitter, int number);
 bool bd_emit_uses_random(const bd_function *function);
 bool bd_emit_uses_tape(const bd_function *function);
 bool bd_emit_uses_workspace(const bd_function *function);

@@ -49,6 +49,7 @@ static bd_status write_all(bd_emitter *e, const char *folder) {
   e->text = &body;
   e->instructions = &instructions;
   e->prefetch = bd_prefetch_find(e->ctx, e->module);
+  e->fused = bd_fused_find(e->ctx, e->module, e->prefetch);
   bd_text_add(&body, "// Functions, each run once on the parameters in a file.\n"
                      "#include \"kernels.h\"\n");
   BD_TRY(add_functions(e, &table));

@@ -43,6 +43,10 @@ int bd_emit_function_index(const bd_module *module, const bd_function *function)
   return index;
 }
 
+bool bd_emit_makes_gradient(const bd_emitter *emitter, int number) {
+  return emitter->fused[number].losses.any;
+}
+
 bool bd_emit_begins_ahead(const bd_emitter *emitter, int number, int step) {
   const bd_module *module = emitter->module;
   if (!module->cuda) return false;
@@ -87,6 +91,7 @@ static void add_signature(const bd_emit_body *body, int number) {
     bd_text_addf(text, ", void *v%d", f->results[i]);
   if (bd_emit_uses_tape(f)) bd_text_add(text, ", char *tape");
   if (bd_emit_uses_workspace(f)) bd_text_add(text, ", char *work");
+  if (bd_emit_makes_gradient(body->emitter, number)) bd_text_add(text, ", void *dloss");
   if (bd_emit_begins_ahead(body->emitter, number, -1))
     bd_text_add(text, ", const bd_rt_gather *ahead");
   bd_text_add(text, ") {\n");
@@ -131,12 +136,21 @@ typedef struct steps {
   int function; // its number
   bd_fusion fusion;
   bd_epilogues epilogues;
-  bd_fused_norms norms;
+  const bd_fused *fused;
   int beside[BD_RT_PREFETCHES]; // per slot: the instruction of a collective that runs beside others
 } steps;
 
 static bd_emit_ops ops_of(const steps *s, int step) {
   return (bd_emit_ops){s->fusion.first_op[step], s->fusion.step_ops[step]};
+}
+
+static void mark_used(const bd_function *f, bd_emit_ops ops, bool *used) {
+  for (int i = ops.first; i < ops.first + ops.count; ++i) {
+    for (int k = 0; k < f->ops[i].in_count; ++k)
+      used[f->ops[i].in[k]] = true;
+    for (int k = 0; k < f->ops[i].out_count; ++k)
+      used[f->ops[i].out[k]] = true;
+  }
 }
 
 // Values on the tape and in the workspace get a pointer each, when a step touches them: not a
@@ -145,14 +159,10 @@ static void add_pointers(const bd_emit_body *body, const steps *s) {
   const bd_function *f = body->function;
   const bd_beside *beside = &body->emitter->prefetch[s->function].beside;
   bool *used = BD_NEW_ARRAY(body->emitter->ctx->arena, bool, f->value_count);
-  for (int i = 0; i < f->op_count; ++i) {
-    for (int k = 0; k < f->ops[i].in_count; ++k)
-      used[f->ops[i].in[k]] = true;
-    for (int k = 0; k < f->ops[i].out_count; ++k)
-      used[f->ops[i].out[k]] = true;
-  }
+  for (int step = 0; step < s->fusion.step_count; ++step)
+    if (!s->fused->losses.taken[step]) mark_used(f, ops_of(s, step), used);
   for (int step = 0; step < s->fusion.step_count; ++step) {
-    bd_id inner = bd_fused_norm_inner(f, &s->fusion, &s->norms.of[step]);
+    bd_id inner = bd_fused_norm_inner(f, &s->fusion, &s->fused->norms.of[step]);
     if (inner != BD_NO_ID) used[inner] = false;
     if (beside->summed_by[step] >= 0 && beside->parts[step].sum >= 0)
       used[f->ops[s->fusion.first_op[step]].out[0]] = false;
@@ -172,8 +182,8 @@ BD_NODISCARD static bd_status add_kernel_step(const bd_emit_body *body, const st
   bd_emitter *e = body->emitter;
   bd_kernel kernel;
   int number = e->step_kernel[s->function][step];
-  bool generated = bd_fused_norm_kernel(e->ctx, e->module, body->function, &s->fusion,
-                                        &s->norms.of[step], step, number, &kernel);
+  bool generated = bd_fused_kernel(e->ctx, e->module, body->function, &s->fusion, s->fused, step,
+                                   number, &kernel);
   assert(generated);
   (void)generated;
   bd_text buffers = bd_text_init(e->ctx->arena);
@@ -184,6 +194,7 @@ BD_NODISCARD static bd_status add_kernel_step(const bd_emit_body *body, const st
   const bd_op *first = &body->function->ops[kernel.first_op];
   if (kernel.scratch)
     bd_text_addf(&buffers, ", work + %lld", (long long)bd_op_int(first, "scratch", 0));
+  if (kernel.with_gradient) bd_text_add(&buffers, ", dloss");
   bool random = draws(body->function, kernel.first_op, kernel.op_count) ||
                 draws(body->function, kernel.run_op, kernel.run_count);
   if (e->module->cuda) bd_emit_attend(body, first);
@@ -191,7 +202,8 @@ BD_NODISCARD static bd_status add_kernel_step(const bd_emit_body *body, const st
   const bd_emit_call call = {.first_op = kernel.first_op,
                              .number = number,
                              .parts = kernel.parts,
-                             .buffer_count = kernel.in_count + kernel.out_count + kernel.scratch,
+                             .buffer_count = kernel.in_count + kernel.out_count + kernel.scratch +
+                                             kernel.with_gradient,
                              .buffers = buffers.data,
                              .random = random ? "random" : "NULL"};
   return bd_emit_kernel_call(e, body->text, body->function, &call);
@@ -225,20 +237,25 @@ BD_NODISCARD static bd_status add_epilogue_step(const bd_emit_body *body, const 
   return BD_OK;
 }
 
-// A step by itself, or a normalization and a run in the order of their ops.
+// A step by itself, a normalization and a run in the order of their ops, or a loss and the
+// log-sum-exp before it.
 static void mark_step(const bd_emit_body *body, const steps *s, int step) {
-  const bd_fused_norm *fused = &s->norms.of[step];
+  const bd_fused_norm *fused = &s->fused->norms.of[step];
+  const int lse = s->fused->losses.lse[step];
   bd_emit_ops ops = ops_of(s, step), more = {0, 0};
   if (fused->norm >= 0) {
     bool before = fused->run < fused->norm;
     ops = ops_of(s, before ? fused->run : fused->norm);
     more = ops_of(s, before ? fused->norm : fused->run);
+  } else if (lse >= 0) {
+    more = ops;
+    ops = ops_of(s, lse);
   }
   bd_emit_mark(body->emitter, body->text, s->function, step, body->function, ops, more);
 }
 
 BD_NODISCARD static bd_status add_step(const bd_emit_body *body, const steps *s, int step) {
-  if (s->epilogues.taken[step] || s->norms.taken[step]) return BD_OK;
+  if (s->epilogues.taken[step] || bd_fused_takes(s->fused, step)) return BD_OK;
   bd_text_add(body->text, "  ");
   if (s->epilogues.of[step].kind != BD_RT_EPILOGUE_NONE) return add_epilogue_step(body, s, step);
   mark_step(body, s, step);
@@ -349,9 +366,9 @@ bd_status bd_emit_function(bd_emitter *emitter, int function) {
                      body = {emitter, f, &statements, fetched};
   steps s = {.function = function,
              .fusion = emitter->prefetch[function].fusion,
-             .epilogues = emitter->prefetch[function].epilogues};
-  bd_fused_norm_find(emitter->ctx, emitter->module, function, emitter->prefetch, &s.norms);
-  BD_TRY(bd_emit_kernels(emitter, function, &s.fusion, &s.norms));
+             .epilogues = emitter->prefetch[function].epilogues,
+             .fused = &emitter->fused[function]};
+  BD_TRY(bd_emit_kernels(emitter, function));
   add_pointers(&body, &s);
   BD_TRY(add_steps(&body, &s));
   bd_text_addf(whole.text, "\n// %s.\n", f->role == BD_ROLE_BACKWARD ? "Backward" : "Forward");

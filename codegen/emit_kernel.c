@@ -9,17 +9,18 @@ BD_NODISCARD static bd_status add_kernel(bd_emitter *e, bd_kernel *kernel) {
   return BD_OK;
 }
 
-bd_status bd_emit_kernels(bd_emitter *emitter, int function, const bd_fusion *fusion,
-                          const bd_fused_norms *norms) {
+bd_status bd_emit_kernels(bd_emitter *emitter, int function) {
   if (emitter->step_kernel[function]) return BD_OK;
   const bd_function *f = emitter->module->functions[function];
+  const bd_fusion *fusion = &emitter->prefetch[function].fusion;
+  const bd_fused *fused = &emitter->fused[function];
   int *numbers = BD_NEW_ARRAY(emitter->ctx->arena, int, fusion->step_count);
   for (int step = 0; step < fusion->step_count; ++step) {
     bd_kernel kernel;
     numbers[step] = -1;
-    if (norms->taken[step] ||
-        !bd_fused_norm_kernel(emitter->ctx, emitter->module, f, fusion, &norms->of[step], step,
-                              emitter->kernel_count, &kernel))
+    if (bd_fused_takes(fused, step) ||
+        !bd_fused_kernel(emitter->ctx, emitter->module, f, fusion, fused, step,
+                         emitter->kernel_count, &kernel))
       continue;
     numbers[step] = kernel.number;
     BD_TRY(add_kernel(emitter, &kernel));

@@ -158,6 +158,11 @@ static void add_arguments(const bd_emit_pass *pass, bd_emit_looped call) {
   if (bd_emit_uses_workspace(callee))
     bd_text_addf(pass->text, ",\n      /* work */ arena + %lld",
                  (long long)e->layout.segment_start[BD_SEGMENT_WORKSPACE]);
+  if (bd_emit_makes_gradient(e, function)) {
+    bd_place dloss = bd_emit_loss_gradient_place(pass);
+    bd_text_add(pass->text, ",\n      /* dloss, boundary */ ");
+    bd_emit_places(pass, &dloss, 1);
+  }
   if (bd_emit_begins_ahead(e, function, -1)) add_ahead(pass, call);
 }
 

@@ -144,14 +144,16 @@ static void add_loss(const bd_emit_pass *pass) {
                bd_emit_axes(pass->emitter->module, &value->sharding, BD_PARTIAL_SUM));
 }
 
-// The gradient of the loss sum is the same for every micro-batch.
-static void add_loss_gradient(const bd_emit_pass *pass) {
-  int index = pass->emitter->module->input_count + pass->emitter->module->weight_count;
-  if (index >= pass->main->param_count) return;
-  const bd_place *place = &pass->emitter->layout.values[pass->main->params[index]];
-  if (place->segment == BD_SEGMENT_NONE) return;
+// The gradient of the loss sum is the same for every micro-batch. Forward has it where a loss makes
+// its gradient there, and leaves it to backward.
+static void add_loss_gradient(const bd_emit_pass *pass, bool backward) {
+  const bd_emitter *e = pass->emitter;
+  const bd_place place = bd_emit_loss_gradient_place(pass);
+  if (place.segment == BD_SEGMENT_NONE ||
+      backward == bd_fused_makes_gradient(e->module, e->fused, e->layout.stage))
+    return;
   bd_text_add(pass->text, "  bd_rt_loss_gradient(rt, (float *)(");
-  bd_emit_places(pass, place, 1);
+  bd_emit_places(pass, &place, 1);
   bd_text_add(pass->text, "));\n");
 }
 
@@ -202,11 +204,12 @@ bd_status bd_emit_stage_main(bd_emitter *emitter) {
                              bd_emit_awaited(emitter)};
   begin_pass(&pass, "forward", "BD_RT_FORWARD");
   add_inputs(&pass);
+  add_loss_gradient(&pass, false);
   BD_TRY(add_ops(&pass, 0, emitter->layout.forward_ops));
   add_loss(&pass);
   bd_text_add(pass.text, "  bd_rt_end(rt);\n}\n");
   begin_pass(&pass, "backward", "BD_RT_BACKWARD");
-  add_loss_gradient(&pass);
+  add_loss_gradient(&pass, true);
   BD_TRY(add_ops(&pass, emitter->layout.forward_ops, main->op_count));
   bd_text_add(pass.text, "  bd_rt_end(rt);\n}\n");
   add_step(&pass);

@@ -41,6 +41,8 @@ int bd_emit_ahead_of(const bd_emit_pass *pass, const bd_op *call);
 int bd_emit_given_count(const bd_emit_pass *pass, int op);
 bd_place bd_emit_given_place(const bd_emit_pass *pass, int op, int index);
 bd_place bd_emit_result_place(const bd_emit_pass *pass, int op, int index);
+// Of main's gradient of the loss, on the stage where a call reads it.
+bd_place bd_emit_loss_gradient_place(const bd_emit_pass *pass);
 
 // Per value of main: whether it is a weight whose update ranks of the stage share, and that none of
 // its forward calls gathers from parts: they take it as it lies, and it may be gathered until then.

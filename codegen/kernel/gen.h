@@ -19,7 +19,6 @@
 #define BD_GEN_WALK_LANES 8     // of those whose points walk along a dimension
 #define BD_GEN_CHUNK 16384      // elements in a host chunk, about
 #define BD_GEN_THREADS 256      // of a GPU block
-#define BD_GEN_LOSS_THREADS 512 // of the one that adds up losses
 #define BD_GEN_ROOMY_BLOCKS 2   // on a multiprocessor, where ptxas would spill to have more
 #define BD_GEN_MOST_AHEAD 4     // packs that a GPU's thread asks for before it uses the first
 #define BD_GEN_AHEAD_BLOCKS 4   // of kernels that read ahead along lanes

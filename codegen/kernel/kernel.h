@@ -33,7 +33,8 @@
 // follows `out`: bd_memory_scratch_bytes of the op, for the step's kernels alone. A normalization
 // on a GPU may take another step along (codegen/fused_norm.h): a run of pointwise ops that makes
 // its first operand, of its gradient what comes down to it, or one that reads its first result,
-// which is in memory only where `keeps` is set.
+// which is in memory only where `keeps` is set. The sum of a loss may take along the log-sum-exp
+// that it reads and the gradient (codegen/fused_loss.h), in two parts: `with_gradient`.
 typedef struct bd_kernel {
   int number;
   const bd_module *module;
@@ -46,6 +47,8 @@ typedef struct bd_kernel {
   bool *accumulate; // per `out`: add to what is there
   int parts;        // kernels `number`, `number` + 1, ..: 1 but for some ops on GPUs
   bool scratch;
+  bool with_gradient; // of `xent`: the gradient takes the place of the logits, rows' losses that of
+                      // their log-sum-exps; one more buffer follows `out`, the loss's gradient
 } bd_kernel;
 
 // Describes step `step`; false when its op runs as a call of the runtime on that target.
@@ -56,6 +59,10 @@ bool bd_kernel_of_step(bd_ctx *ctx, const bd_module *module, const bd_function *
 // makes, others do, too.
 void bd_kernel_add_run(bd_ctx *ctx, const bd_fusion *fusion, int run, bool keeps,
                        bd_kernel *kernel);
+
+// Lets the kernel of an `xent` of logits that are whole make their log-sum-exps, and their
+// gradient.
+void bd_kernel_add_gradient(bd_ctx *ctx, bd_kernel *kernel);
 
 typedef struct bd_kernel_set bd_kernel_set; // an LLVM module in the making; destroy it
 BD_NODISCARD bd_status bd_kernel_set_create(bd_ctx *ctx, bool cuda, const char *arch,

@@ -1,6 +1,7 @@
 // The LLVM module of a program's kernels, and its way to assembly.
 #include "codegen/kernel/attention.h"
 #include "codegen/kernel/columns.h"
+#include "codegen/kernel/loss.h"
 #include "ir/base/file.h"
 #include "ir/columns.h"
 #include <assert.h>
@@ -178,6 +179,8 @@ static int least_blocks(const bd_gen *g) {
   if (point || kind == BD_OP_LSE) return BD_GEN_AHEAD_BLOCKS;
   if (kind == BD_OP_XENT_GRAD)
     return BD_GEN_AHEAD_BLOCKS - 1; // reads as far ahead, and looks for the target
+  if (kind == BD_OP_XENT && g->kernel->with_gradient && g->part == 0)
+    return BD_LOSS_ROW_THREADS / g->threads;
   if (bd_sums_columns(g->kernel->function, g->op))
     return (bd_gen_has_wide_columns(g) ? BD_GEN_WIDE_LANES : BD_GEN_COLUMN_LANES) / g->threads;
   bool norm = kind == BD_OP_LAYERNORM || kind == BD_OP_LAYERNORM_DX || kind == BD_OP_RMSNORM ||
@@ -188,7 +191,8 @@ static int least_blocks(const bd_gen *g) {
 static void open_gpu_parameters(bd_gen *g) {
   const bd_kernel *k = g->kernel;
   bd_kernel_launch launch = {.threads = g->threads,
-                             .buffer_count = k->in_count + k->out_count + k->scratch,
+                             .buffer_count =
+                                 k->in_count + k->out_count + k->scratch + k->with_gradient,
                              .range_count = 2 * (g->map.loops ? g->map.loops : 1)};
   LLVMTypeRef pointer = LLVMPointerTypeInContext(g->llvm, 0);
   pass_by_value(g, 0, LLVMArrayType2(pointer, (uint64_t)launch.buffer_count));
@@ -239,7 +243,7 @@ static int64_t padded_extent(const bd_gen *g, int loop) {
 // hold.
 static int threads_of(const bd_gen *g) {
   const bd_function *function = g->kernel->function;
-  if (g->cuda && g->op->kind == BD_OP_XENT) return BD_GEN_LOSS_THREADS;
+  if (g->cuda && g->op->kind == BD_OP_XENT) return bd_loss_threads(g);
   if (g->cuda && bd_op_attends(g->op->kind)) return bd_attention_threads(g);
   if (!g->cuda || g->kernel->parts > 1 || !bd_sums_columns(function, g->op)) return BD_GEN_THREADS;
   int most = bd_gen_has_wide_columns(g) ? BD_GEN_WIDE_LANES : BD_GEN_COLUMN_LANES;

@@ -4,7 +4,8 @@
 
 enum {
   BD_ATTENTION_GRAD_PARTS = 3, // row products; dk and dv; dq; of biases one more
-  BD_COLUMN_PARTS = 2          // sums of chunks; their sums
+  BD_COLUMN_PARTS = 2,         // sums of chunks; their sums
+  BD_LOSS_PARTS = 2            // rows; the sum of their losses
 };
 
 static bool listed(const bd_id *list, int count, bd_id id) {
@@ -92,4 +93,20 @@ void bd_kernel_add_run(bd_ctx *ctx, const bd_fusion *fusion, int run, bool keeps
   kernel->run_op = fusion->first_op[run];
   kernel->run_count = fusion->step_ops[run];
   list_values(ctx, kernel, fusion);
+}
+
+void bd_kernel_add_gradient(bd_ctx *ctx, bd_kernel *kernel) {
+  const bd_op *op = &kernel->function->ops[kernel->first_op];
+  const bd_id logits = op->in[0], targets = op->in[1], lse = op->in[2];
+  kernel->parts = BD_LOSS_PARTS;
+  kernel->with_gradient = true;
+  kernel->in_count = 2;
+  kernel->in[0] = logits;
+  kernel->in[1] = targets;
+  kernel->out_count = 3;
+  kernel->out = BD_NEW_ARRAY(ctx->arena, bd_id, kernel->out_count);
+  kernel->accumulate = BD_NEW_ARRAY(ctx->arena, bool, kernel->out_count);
+  kernel->out[0] = op->out[0];
+  kernel->out[1] = lse;
+  kernel->out[2] = logits;
 }

@@ -1,6 +1,6 @@
 #include "tests/record/expect.h"
 
-#include "codegen/fused_norm.h"
+#include "codegen/fused.h"
 #include "ir/layout.h"
 #include "ir/pitch.h"
 #include "runtime/braid_rt_abi.h"
@@ -16,7 +16,7 @@ typedef struct builder {
   record_pass *pass; // that is being written
   int capacity, use_count, use_capacity;
   const bd_prefetch *prefetch; // per function
-  bd_fused_norms *norms;       // likewise
+  const bd_fused *fused;       // likewise
   const record_ways *ways;
 } builder;
 
@@ -90,11 +90,33 @@ static void use_in_call(builder *b, int call, const bd_function *f, bd_id id,
   add_use(b, access, number_of(b, call, f, id), bd_value_elements(b->module, f, id) * bytes);
 }
 
+static void use_in_main(builder *b, bd_id id, record_access access) {
+  add_use(b, access, number_of_main(b, id), record_value_bytes(b->module, &b->main->values[id]));
+}
+
 static bool is_of_library(const builder *b, const bd_function *f, const bd_op *op) {
   bool adds = false;
   for (int n = 0; n < op->out_count; n++)
     adds = adds || bd_accumulates(f, op->out[n]);
   return b->ways->attention && bd_attention_suits_library(f, op) && !adds;
+}
+
+static bd_id loss_gradient(const builder *b) {
+  return b->main->params[b->module->input_count + b->module->weight_count];
+}
+
+// A loss leaves what its backward call makes of the logits: the gradient, in their place.
+static void use_gradient(builder *b, int call, const bd_function *f, bd_id logits) {
+  int backward = call + 1;
+  while (b->main->ops[backward].kind != BD_OP_CALL ||
+         bd_op_int(&b->main->ops[backward], "of", -1) != call)
+    backward++;
+  const bd_function *const g = bd_module_find(b->module, b->main->ops[backward].callee);
+  const bd_id restored = g->params[index_of(f->saves, f->save_count, logits)];
+  int op = 0;
+  while (g->ops[op].kind != BD_OP_XENT_GRAD || g->ops[op].in[0] != restored)
+    op++;
+  use_in_call(b, backward, g, g->ops[op].out[0], RECORD_WRITE);
 }
 
 static void add_kernel(builder *b, int call, const bd_kernel *k) {
@@ -105,11 +127,17 @@ static void add_kernel(builder *b, int call, const bd_kernel *k) {
       add(b, library ? RECORD_ATTEND : RECORD_LAUNCH, bd_op_get_info(first->kind)->name);
   i->parts = library ? 1 : k->parts;
   i->in_place =
-      k->run_count > 0 || bd_op_get_info(first->kind)->traits & (BD_POINTWISE | BD_INPLACE_0);
+      k->with_gradient ||
+      (k->parts == 1 && (k->run_count > 0 || bd_op_get_info(first->kind)->traits &
+                                                 (BD_POINTWISE | BD_INPLACE_0)));
   for (int n = 0; n < k->in_count; n++)
     use_in_call(b, call, f, k->in[n], RECORD_READ);
   for (int n = 0; n < k->out_count; n++)
-    use_in_call(b, call, f, k->out[n], k->accumulate[n] ? RECORD_UPDATE : RECORD_WRITE);
+    if (k->with_gradient && k->out[n] == k->in[0])
+      use_gradient(b, call, f, k->out[n]);
+    else
+      use_in_call(b, call, f, k->out[n], k->accumulate[n] ? RECORD_UPDATE : RECORD_WRITE);
+  if (k->with_gradient) use_in_main(b, loss_gradient(b), RECORD_READ);
   // A place of its own behind the call's values.
   if (k->scratch && !library)
     add_use(b, RECORD_SCRATCH, number_of_call(b, call, f->value_count),
@@ -230,8 +258,7 @@ BD_NODISCARD static bd_status add_apart(builder *b, int call, int function, int 
   BD_TRY(add_library(b, call, f, &f->ops[p->fusion.first_op[step]]));
   place(b, function, step);
   b->pass->instructions[b->pass->count - 1].goes_on = true;
-  if (!bd_fused_norm_kernel(b->ctx, b->module, f, &p->fusion, &b->norms[function].of[other], other,
-                            0, &kernel))
+  if (!bd_fused_kernel(b->ctx, b->module, f, &p->fusion, &b->fused[function], other, 0, &kernel))
     return bd_fail(b->ctx, BD_INTERNAL, BD_NOWHERE, "a product does what is no kernel");
   add_kernel(b, call, &kernel);
   place(b, function, step);
@@ -242,14 +269,14 @@ BD_NODISCARD static bd_status add_step(builder *b, int call, int function, int s
   const bd_function *const f = b->module->functions[function];
   const bd_fusion *const fusion = &b->prefetch[function].fusion;
   const bd_epilogues *const epilogues = &b->prefetch[function].epilogues;
-  const bd_fused_norms *const norms = &b->norms[function];
+  const bd_fused *const fused = &b->fused[function];
   bd_kernel kernel;
-  if (epilogues->taken[step] || norms->taken[step]) return BD_OK;
+  if (epilogues->taken[step] || bd_fused_takes(fused, step)) return BD_OK;
   if (epilogues->of[step].kind != BD_RT_EPILOGUE_NONE && b->ways->apart)
     return add_apart(b, call, function, step);
   if (epilogues->of[step].kind != BD_RT_EPILOGUE_NONE)
     add_product(b, call, f, &f->ops[fusion->first_op[step]], &epilogues->of[step]);
-  else if (bd_fused_norm_kernel(b->ctx, b->module, f, fusion, &norms->of[step], step, 0, &kernel))
+  else if (bd_fused_kernel(b->ctx, b->module, f, fusion, fused, step, 0, &kernel))
     add_kernel(b, call, &kernel);
   else
     BD_TRY(add_library(b, call, f, &f->ops[fusion->first_op[step]]));
@@ -292,10 +319,6 @@ BD_NODISCARD static bd_status add_call(builder *b, int call) {
   return BD_OK;
 }
 
-static void use_in_main(builder *b, bd_id id, record_access access) {
-  add_use(b, access, number_of_main(b, id), record_value_bytes(b->module, &b->main->values[id]));
-}
-
 BD_NODISCARD static bd_status add_main_op(builder *b, const bd_op *op) {
   const bool sum = op->kind == BD_OP_ADD;
   if (!sum) BD_TRY(check_kind(b->ctx, op));
@@ -317,17 +340,19 @@ static bool is_used(const builder *b, bd_id id) {
   return false;
 }
 
+static void add_input(builder *b, record_kind kind, bd_id id) {
+  if (!is_used(b, id)) return;
+  add(b, kind, record_kind_name(kind));
+  use_in_main(b, id, RECORD_WRITE);
+}
+
 // What the runtime brings before a pass.
 static void add_inputs(builder *b, bool backward) {
   static const record_kind kinds[] = {RECORD_TOKENS, RECORD_TARGETS, RECORD_REALS, RECORD_IDS};
-  const int inputs = b->module->input_count, gradient = inputs + b->module->weight_count;
-  const int first = backward ? gradient : 0, end = backward ? b->main->param_count : inputs;
-  for (int i = first; i < end; i++) {
-    const record_kind kind = backward ? RECORD_LOSS_GRADIENT : kinds[b->module->inputs[i]];
-    if (!is_used(b, b->main->params[i])) continue;
-    add(b, kind, record_kind_name(kind));
-    use_in_main(b, b->main->params[i], RECORD_WRITE);
-  }
+  for (int i = 0; !backward && i < b->module->input_count; i++)
+    add_input(b, kinds[b->module->inputs[i]], b->main->params[i]);
+  if (backward != bd_fused_makes_gradient(b->module, b->fused, b->e->stage))
+    add_input(b, RECORD_LOSS_GRADIENT, loss_gradient(b));
 }
 
 static void add_loss(builder *b) {
@@ -379,9 +404,7 @@ bd_status record_expect(bd_ctx *ctx, const bd_module *exec, bd_schedule schedule
   BD_TRY(bd_schedule_order(ctx, schedule, stage, exec->stages, 1, micro_batches, &out->passes,
                            &out->pass_count));
   b.prefetch = bd_prefetch_find(ctx, exec);
-  b.norms = BD_NEW_ARRAY(ctx->arena, bd_fused_norms, exec->function_count);
-  for (int f = 0; f < exec->function_count; f++)
-    bd_fused_norm_find(ctx, exec, f, b.prefetch, &b.norms[f]);
+  b.fused = bd_fused_find(ctx, exec, b.prefetch);
   const int forward_end = number_calls(&b);
   BD_TRY(add_pass(&b, 0, forward_end, false));
   return add_pass(&b, forward_end, exec->main->op_count, true);

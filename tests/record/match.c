@@ -203,7 +203,7 @@ static void check_apart(const matching *m) {
     for (int k = 0; m->uses[i].access != RECORD_READ && k < m->in->use_count; k++) {
       const bool operand = m->uses[k].access == RECORD_READ;
       if ((!operand && k >= i) || !meet(m, i, k)) continue;
-      if (operand && m->in->in_place && m->in->parts == 1 && begin_of(m, i) == begin_of(m, k) &&
+      if (operand && m->in->in_place && begin_of(m, i) == begin_of(m, k) &&
           m->uses[i].bytes == m->uses[k].bytes)
         continue;
       record_fault(m->h->faults, "%s: %s and %s overlap", record_where(m->h),

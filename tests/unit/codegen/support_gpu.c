@@ -63,7 +63,8 @@ void gpu_launch(bd_ctx *ctx, const bd_kernel_set *set, void *library, const bd_k
   for (int part = 0; part < kernel->parts; part++) {
     int number = kernel->number + part;
     bd_kernel_launch facts = bd_kernel_set_launch(set, number);
-    assert_int_equal(facts.buffer_count, kernel->in_count + kernel->out_count + kernel->scratch);
+    assert_int_equal(facts.buffer_count, kernel->in_count + kernel->out_count + kernel->scratch +
+                                             kernel->with_gradient);
     grid.threads = facts.threads;
     emulate_kernel body;
     *(void **)&body = dlsym(library, bd_intern_f(ctx, "bdk_%d", number));
