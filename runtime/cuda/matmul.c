@@ -50,12 +50,23 @@ static char *rounded_b(const bd_rt_gemm *s) {
   return rounded_a(s) + (bytes + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
 }
 
+// Rounded factors lie with the terms of a sum one after another, as the library wants them.
+static bd_rt_gemm rounded_shape(const bd_rt_gemm *s) {
+  bd_rt_gemm out = *s;
+  out.a_m = out.b_n = s->k;
+  out.a_k = out.b_k = 1;
+  out.a_batch = s->batch > 1 ? s->m * s->k : 0;
+  out.b_batch = s->batch > 1 ? s->n * s->k : 0;
+  return out;
+}
+
 // What does it: of a batch in 8 bits, all products or one.
 static bd_cuda_product *product_of(bd_rt *rt, const call *c) {
   const bd_rt_gemm *const s = &c->shape;
   const int f8 = bd_rt_is_f8(s);
+  const bd_rt_gemm stored = f8 ? rounded_shape(s) : *s;
   const bd_cuda_product_key k = bd_cuda_product_key_of(
-      s, &c->epilogue, f8, f8 ? rounded_a(s) : c->a, f8 ? rounded_b(s) : c->b, c->out);
+      &stored, &c->epilogue, f8, f8 ? rounded_a(s) : c->a, f8 ? rounded_b(s) : c->b, c->out);
   bd_cuda_product *const p = bd_cuda_product_of(rt, &k, &c->epilogue);
   if (p->exists || !f8) return p;
   const bd_cuda_product_key alone = bd_cuda_product_key_alone(&k);

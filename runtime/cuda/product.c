@@ -37,23 +37,12 @@ static int32_t alignment_of(const void *address) {
   return address ? lowest_bit((uint64_t)(uintptr_t)address) : 0;
 }
 
-// Rounded factors lie with the terms of a sum one after another, as the library wants them.
-static void store_factors(bd_cuda_product_key *k, const bd_rt_gemm *s, int f8) {
-  if (f8) {
-    const int64_t many = s->batch > 1;
-    k->left = store(s->n, s->k, s->k, 1, many * s->n * s->k, BD_RT_BF16);
-    k->right = store(s->k, s->m, 1, s->k, many * s->m * s->k, BD_RT_BF16);
-    return;
-  }
-  k->left = store(s->n, s->k, s->b_n, s->b_k, s->b_batch, s->dtype);
-  k->right = store(s->k, s->m, s->a_k, s->a_m, s->a_batch, s->dtype);
-}
-
 bd_cuda_product_key bd_cuda_product_key_of(const bd_rt_gemm *s, const bd_rt_epilogue *e, int f8,
                                            const void *a, const void *b, const void *out) {
   bd_cuda_product_key k;
   memset(&k, 0, sizeof k);
-  store_factors(&k, s, f8);
+  k.left = store(s->n, s->k, s->b_n, s->b_k, s->b_batch, s->dtype);
+  k.right = store(s->k, s->m, s->a_k, s->a_m, s->a_batch, s->dtype);
   k.out = store(s->n, s->m, 1, s->out_m, s->out_batch, s->out_dtype);
   k.batch = s->batch;
   k.epilogue = e->kind;

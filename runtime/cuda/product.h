@@ -32,8 +32,8 @@ struct bd_cuda_product {
   size_t workspace_bytes;
 };
 
-// `epilogue` has kind BD_RT_EPILOGUE_NONE where there is none. A product of factors that
-// bd_cuda_round_f8 has rounded reads them at `a` and `b`.
+// `epilogue` has kind BD_RT_EPILOGUE_NONE where there is none. With `f8` the factors have been
+// rounded by bd_cuda_round_f8, and the shape has their strides: 1 along k.
 bd_cuda_product_key bd_cuda_product_key_of(const bd_rt_gemm *shape, const bd_rt_epilogue *epilogue,
                                            int f8, const void *a, const void *b, const void *out);
 // One of the products of a batch without epilogue, wherever it stands in it.

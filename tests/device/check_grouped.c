@@ -86,14 +86,17 @@ typedef struct problem {
 } problem;
 
 #define SHAPE                                                                                      \
-  .batch = SAMPLES, .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .x_batch = 300 * 8,            \
-  .x_row = 8, .y_batch = 300 * 12, .y_row = 12, .w_group = 96, .w_k = 12, .w_n = 1
+  .batch = SAMPLES, .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .grain = 1,                    \
+  .x_batch = 300 * 8, .x_row = 8, .y_batch = 300 * 12, .y_row = 12, .w_group = 96, .w_k = 12,      \
+  .w_n = 1
 #define PADDED                                                                                     \
-  .batch = SAMPLES, .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .x_batch = 301 * 9,            \
-  .x_row = 9, .y_batch = 303 * 15, .y_row = 15, .w_group = 131, .w_k = 16, .w_n = 1
+  .batch = SAMPLES, .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .grain = 1,                    \
+  .x_batch = 301 * 9, .x_row = 9, .y_batch = 303 * 15, .y_row = 15, .w_group = 131, .w_k = 16,     \
+  .w_n = 1
 #define TURNED                                                                                     \
-  .batch = SAMPLES, .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .x_batch = 300 * 8,            \
-  .x_row = 8, .y_batch = 300 * 12, .y_row = 12, .w_group = 101, .w_k = 1, .w_n = 8
+  .batch = SAMPLES, .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .grain = 1,                    \
+  .x_batch = 300 * 8, .x_row = 8, .y_batch = 300 * 12, .y_row = 12, .w_group = 101, .w_k = 1,      \
+  .w_n = 8
 
 static const problem problems[] = {
     {"even groups", {SHAPE}, {60, 120, 180, 240, 300, 60, 120, 180, 240, 300}},
@@ -113,6 +116,7 @@ static const problem problems[] = {
      {.batch = 1,
       .rows = 33,
       .groups = 3,
+      .grain = 1,
       .n = 1,
       .k = 1,
       .x_batch = 33,
@@ -127,6 +131,7 @@ static const problem problems[] = {
      {.batch = 1,
       .rows = 20,
       .groups = 2,
+      .grain = 1,
       .n = 1029,
       .k = 3,
       .x_batch = 160,
@@ -141,6 +146,7 @@ static const problem problems[] = {
      {.batch = 1,
       .rows = 20,
       .groups = 2,
+      .grain = 1,
       .n = 3,
       .k = 1029,
       .x_batch = 20 * 1032,
@@ -312,6 +318,7 @@ static void check_gradient(bd_rt *rt) {
                      {.batch = 1,
                       .rows = 60,
                       .groups = 3,
+                      .grain = 1,
                       .n = 12,
                       .k = 8,
                       .x_batch = 480,
@@ -464,6 +471,7 @@ static void multiply(bd_rt *rt, int64_t rows) {
                {.batch = 1,
                 .rows = MOST_ROWS,
                 .groups = 1,
+                .grain = 1,
                 .n = 8,
                 .k = 8,
                 .x_batch = 1,

@@ -19,7 +19,7 @@ typedef struct sizes {
 } sizes;
 
 static bd_rt_grouped shape_of(int64_t rows, int64_t n, int64_t k, int transposed, sizes *out) {
-  bd_rt_grouped s = {.batch = BATCH, .rows = rows, .groups = GROUPS, .n = n, .k = k};
+  bd_rt_grouped s = {.batch = BATCH, .rows = rows, .groups = GROUPS, .n = n, .k = k, .grain = 1};
   s.x_row = k + 3, s.x_batch = (rows + 1) * s.x_row;
   s.y_row = n + 2, s.y_batch = (rows + 2) * s.y_row;
   s.w_k = transposed ? 1 : n + 1, s.w_n = transposed ? k + 1 : 1;
