@@ -55,7 +55,7 @@ static int32_t multiple_of_matrices(const bd_rt_grouped *s, const void *w, int64
 static bd_cuda_sized product_of_rows(const bd_rt *rt, const bd_cuda_grouped *g, void *y,
                                      int64_t sample, int64_t group, span rows) {
   const bd_rt_grouped *const s = &g->shape;
-  bd_cuda_sized z = {.extent = BD_CUDA_ROWS, .most = s->rows};
+  bd_cuda_sized z = {.extent = BD_CUDA_ROWS, .least = s->grain, .most = s->rows};
   z.shape = (bd_rt_gemm){.n = s->n,
                          .k = s->k,
                          .batch = 1,
@@ -144,7 +144,7 @@ static bd_cuda_sized product_of_terms(const bd_rt *rt, const bd_cuda_grouped *g,
   const char *const y = g->other + (sample * s->y_batch + rows.first * s->y_row) * g->bytes;
   const int32_t x_align = multiple_of_rows(s, g->x, s->x_row, s->x_batch, g->bytes);
   const int32_t y_align = multiple_of_rows(s, g->other, s->y_row, s->y_batch, g->bytes);
-  bd_cuda_sized z = {.extent = BD_CUDA_TERMS, .most = s->rows};
+  bd_cuda_sized z = {.extent = BD_CUDA_TERMS, .least = s->grain, .most = s->rows};
   z.shape = (bd_rt_gemm){.m = turned ? s->n : s->k,
                          .n = turned ? s->k : s->n,
                          .batch = 1,

@@ -16,7 +16,7 @@ typedef enum bd_cuda_extent { BD_CUDA_ROWS, BD_CUDA_TERMS } bd_cuda_extent;
 typedef struct bd_cuda_sized {
   bd_rt_gemm shape;
   bd_cuda_extent extent;
-  int64_t most;                   // of all sizes; no class is larger
+  int64_t least, most;            // of all sizes; no class is larger
   const float *a_scale, *b_scale; // in 8 bits: what bd_cuda_product_set_scales takes; else NULL
   int32_t sharers;                // see bd_cuda_product_key
   // Bytes that addresses are multiples of, of all such products: were it of one, its algorithm

@@ -351,6 +351,20 @@ if [[ $model = */mixtral ]]; then
     fail "it is not told what to do without: $(tail -1 one-fp8/log.0)"
 fi
 
+# In products of rows in groups, too.
+if [[ $model = */mixtral ]]; then
+  write_sorted sorted/mixtral "$root"
+  model=$PWD/sorted/mixtral precision=fp32 target=cpu steps=2
+  rm -rf cpu cpu-fp8 one-fp8 "$last-fp8"
+  plan_model cpu "$model" 1 1 1 8 1f1b - none -
+  build cpu
+  train cpu 1 $steps
+  check_halves fp8 5e-3 2e-4
+  for plan in one-fp8 "$last-fp8"; do
+    grep -A4 bd_rt_grouped_weights "$plan/stage0.c" | grep -q '\.f8 = {BD_RT_E4M3, BD_RT_E5M2}, \.f8_room = ' || fail "$plan has no groups in 8 bits"
+  done
+fi
+
 # Without masters the devices round by the CPU's random bits.
 if [ "$model" = llama-tiny ]; then
   masters=none

@@ -369,12 +369,13 @@ static void test_parts_of_ops(void **unused) {
 
 // A product of rows in groups: x, or what comes in its place, and the other factor; marked for 8
 // bits where it has a grain.
-static bd_function *grouped_product(bd_op_kind kind, bool transposed, int64_t groups,
+static bd_function *grouped_product(bd_op_kind kind, bool transposed, int64_t groups, int64_t c,
                                     int64_t grain) {
   bd_function *f = bd_function_create(ctx, "f");
   bool weights = kind == BD_OP_GROUPED_CONTRACT_DW;
-  bd_type x = {BD_BF16, 3, {BD_DIM_BATCH, 2048, transposed ? 1536 : 1024}};
-  bd_type y = {BD_BF16, 3, {BD_DIM_BATCH, 2048, 1536}}, w = {BD_BF16, 3, {groups, 1024, 1536}};
+  int64_t wide = c / 2 * 3;
+  bd_type x = {BD_BF16, 3, {BD_DIM_BATCH, 2048, transposed ? wide : c}};
+  bd_type y = {BD_BF16, 3, {BD_DIM_BATCH, 2048, wide}}, w = {BD_BF16, 3, {groups, c, wide}};
   bd_type ends = {BD_I32, 2, {BD_DIM_BATCH, groups}};
   bd_id made, in[] = {bd_function_add_param(ctx, f, "x", x),
                       bd_function_add_param(ctx, f, "o", weights ? y : w),
@@ -397,7 +398,7 @@ static void test_grouped_products(void **unused) {
     bd_op_kind kind = way == 2 ? BD_OP_GROUPED_CONTRACT_DW : BD_OP_GROUPED_CONTRACT;
     double before = 0;
     for (int64_t groups = 1; groups <= 64; groups *= 4) {
-      bd_function *f = grouped_product(kind, way == 1, groups, 0);
+      bd_function *f = grouped_product(kind, way == 1, groups, 1024, 0);
       bd_index_map map;
       bd_type types[BD_MAX_RESULTS];
       bd_cost_model model = {&cluster, {1, {1}}, 8}, half = {&cluster, {1, {1}}, 4};
@@ -418,16 +419,17 @@ static void test_grouped_products(void **unused) {
 static void test_marked_groups(void **unused) {
   (void)unused;
   static const struct {
-    int64_t samples, groups, grain;
+    int64_t samples, groups, width, grain;
     bool stays;
-  } cases[] = {{64, 1, 128, false}, {64, 1, 8, true}, {1, 64, 16, true}};
+  } cases[] = {{8, 1, 8192, 128, false}, {8, 1, 8192, 8, true}, {1, 64, 1024, 16, true}};
   static const int8_t split[BD_MAX_AXES] = {-1, -1, -1, -1};
   bd_cluster cluster = load("h100:1x1");
   for (int way = 0; way < 3; way++)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
       bd_op_kind kind = way == 2 ? BD_OP_GROUPED_CONTRACT_DW : BD_OP_GROUPED_CONTRACT;
-      bd_function *f = grouped_product(kind, way == 1, cases[i].groups, cases[i].grain);
-      bd_function *plain = grouped_product(kind, way == 1, cases[i].groups, 0);
+      const int64_t groups = cases[i].groups, c = cases[i].width;
+      bd_function *f = grouped_product(kind, way == 1, groups, c, cases[i].grain);
+      bd_function *plain = grouped_product(kind, way == 1, groups, c, 0);
       bd_index_map map;
       bd_type types[BD_MAX_RESULTS];
       bd_cost_model model = {&cluster, {1, {1}}, cases[i].samples};
@@ -438,11 +440,11 @@ static void test_marked_groups(void **unused) {
       assert_int_equal(bd_cost_prefers_bf16(&model, f, &f->ops[0], &map, split), cases[i].stays);
       assert_true(chosen == (cases[i].stays ? bf16 : marked) && chosen <= marked);
       // Of factors that are rounded all numbers are read twice and written once.
-      double rows = (double)cases[i].samples * 2048,
-             matrices = (double)cases[i].groups * 1024 * 1536;
-      double factors = way == 2 ? rows * (1024 + 1536) : rows * (way ? 1536 : 1024) + matrices;
+      double rows = (double)cases[i].samples * 2048, width = (double)c, wide = width * 1.5;
+      double factors = way == 2 ? rows * (width + wide)
+                                : rows * (way ? wide : width) + (double)groups * width * wide;
       double rounding = factors * 5 / cluster.memory_bytes_per_second;
-      assert_true(cases[i].stays || marked > rounding + 2 * rows * 1024 * 1536 / cluster.flops.f8);
+      assert_true(cases[i].stays || marked > rounding + 2 * rows * width * wide / cluster.flops.f8);
       hold_share(plain, &plain->ops[0], &cluster);
     }
 }
