@@ -52,6 +52,10 @@ uint32_t bd_emit_axes(const bd_module *module, const bd_sharding *sharding, int 
 const char *bd_emit_dtype(bd_dtype dtype);
 const char *bd_emit_c_type(bd_dtype dtype);
 int64_t bd_emit_elements(const bd_module *module, const bd_value *value);
+// The members of a call's shape that say to which formats of 8 bits an op's factors are rounded,
+// the second's first where they are `swapped`, and where they have room for that. Nothing for
+// factors that are not rounded. Whether they have room.
+bool bd_emit_float8(const bd_emit_body *body, const bd_op *op, bool swapped);
 
 // C expressions of the first index and valid count of an extent split over `axes`.
 const char *bd_emit_start(bd_emitter *emitter, int64_t extent, uint32_t axes);

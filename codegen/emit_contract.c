@@ -102,18 +102,21 @@ static void add_kept(const writer *w, int tensor) {
   if (!any) bd_text_add(text, "0");
 }
 
-static void add_float8(const writer *w) {
+bool bd_emit_float8(const bd_emit_body *body, const bd_op *op, bool swapped) {
   static const char *const names[BD_FLOAT8_COUNT] = {
       [BD_E4M3] = "BD_RT_E4M3", [BD_E5M2] = "BD_RT_E5M2"};
-  const char *formats = bd_op_string(w->op, "fp8");
+  const char *formats = bd_op_string(op, "fp8");
   bd_float8 format[2];
-  if (!formats || !bd_float8_parse(formats, format)) return;
-  bd_text_addf(w->body->text, ",\n      .f8 = {%s, %s}", names[format[w->contract.swapped]],
-               names[format[!w->contract.swapped]]);
-  if (!bd_op_find_attr(w->op, "scratch")) return;
-  bd_text_addf(w->body->text, ", .f8_room = work + %lld",
-               (long long)bd_op_int(w->op, "scratch", 0));
-  if (w->contract.outer_count == 0) return;
+  if (!formats || !bd_float8_parse(formats, format)) return false;
+  bd_text_addf(body->text, ",\n      .f8 = {%s, %s}", names[format[swapped]],
+               names[format[!swapped]]);
+  if (!bd_op_find_attr(op, "scratch")) return false;
+  bd_text_addf(body->text, ", .f8_room = work + %lld", (long long)bd_op_int(op, "scratch", 0));
+  return true;
+}
+
+static void add_float8(const writer *w) {
+  if (!bd_emit_float8(w->body, w->op, w->contract.swapped) || w->contract.outer_count == 0) return;
   bd_text_add(w->body->text, ", .f8_kept = {");
   add_kept(w, w->contract.swapped);
   bd_text_add(w->body->text, ", ");

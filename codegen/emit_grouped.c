@@ -63,9 +63,11 @@ static void add_shape(const bd_emit_body *body, const bd_op *op, bd_id x, bd_id 
                (long long)ws[0], (long long)ws[transposed ? 2 : 1],
                (long long)ws[transposed ? 1 : 2]);
   if (bd_accumulates(f, op->out[0])) bd_text_add(text, ".accumulate = 1, ");
-  bd_text_addf(text, ".dtype = %s, .out_dtype = %s}",
-               bd_emit_dtype(f->values[op->in[0]].type.dtype),
+  bd_text_addf(text, ".grain = %lld, .dtype = %s, .out_dtype = %s",
+               (long long)bd_op_int(op, "grain", 1), bd_emit_dtype(f->values[op->in[0]].type.dtype),
                bd_emit_dtype(f->values[op->out[0]].type.dtype));
+  bd_emit_float8(body, op, false);
+  bd_text_add(text, "}");
 }
 
 bd_status bd_emit_grouped(const bd_emit_body *body, const bd_op *op) {

@@ -5,6 +5,7 @@ typedef struct mixture {
   bd_graph_build *g;
   const bd_llama_config *config;
   int64_t sequence;
+  int64_t grain; // of the rows of experts that drop no token
 } mixture;
 
 static bd_status emit(void *user, const char *name, bd_op_kind kind, int in_count, const bd_id *in,
@@ -69,9 +70,9 @@ static bd_id add_matrices(const mixture *m, bd_layer *layer, const char *name, c
 // are ends, in its rows, [batch, row, ..].
 static bd_id multiply(const mixture *m, const char *name, bd_id x, bd_id matrices, bd_id ends) {
   if (ends == BD_NO_ID) return bd_graph_contract(m->g, name, "bepc,ecf->bepf", x, matrices);
-  bd_attr filled = bd_attr_int(m->g->ctx, "filled", m->config->choices * m->sequence);
-  return bd_graph_op(m->g, name, BD_OP_GROUPED_CONTRACT, 3, (bd_id[]){x, matrices, ends}, 1,
-                     &filled);
+  bd_attr attrs[] = {bd_attr_int(m->g->ctx, "filled", m->config->choices * m->sequence),
+                     bd_attr_int(m->g->ctx, "grain", m->grain)};
+  return bd_graph_op(m->g, name, BD_OP_GROUPED_CONTRACT, 3, (bd_id[]){x, matrices, ends}, 2, attrs);
 }
 
 // The gated perceptrons, each of the tokens in its places: [batch, .., width].
@@ -105,7 +106,7 @@ bd_type bd_experts_routed(const bd_llama_config *c) {
 
 bd_id bd_experts_perceive(bd_graph_build *g, bd_layer *layer, const bd_llama_config *c,
                           int64_t sequence, bd_id x, bd_id *out_routed) {
-  mixture m = {g, c, sequence};
+  mixture m = {g, c, sequence, 1};
   bd_id router = bd_graph_layer_weight(
       g, layer,
       bd_transformer_linear("router", names_of(c)->router, c->width, c->experts, c->init_scale));
@@ -121,6 +122,7 @@ bd_id bd_experts_perceive(bd_graph_build *g, bd_layer *layer, const bd_llama_con
                         .experts = c->experts,
                         .choices = c->choices,
                         .capacity = c->capacity < sequence ? c->capacity : sequence};
+  m.grain = bd_routing_grain(&routing);
   bd_routed routed;
   if (bd_routing_emit(&routing, best + 1, weigh(&m, best), &routed) != BD_OK) return BD_NO_ID;
   if (out_routed) *out_routed = tell_routed(&m, routed.mark, share);

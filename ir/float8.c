@@ -61,6 +61,18 @@ bool bd_float8_fits(const char *rule, const bd_type *a, const bd_type *b) {
   return left[0] == 0 && right[0] == 0 && left[1] == 0 && right[1] == 0;
 }
 
+// Whether the matrices that the first dimension numbers are in grains.
+static bool in_grains(const bd_type *type) {
+  for (int d = 1; d < type->rank; d++)
+    if (type->dims[d] % BD_FLOAT8_GRAIN) return false;
+  return true;
+}
+
+bool bd_float8_takes(const bd_op *op, const bd_type *a, const bd_type *b) {
+  if (!bd_op_is_grouped(op->kind)) return bd_float8_fits(bd_op_string(op, "rule"), a, b);
+  return bd_op_int(op, "grain", 1) % BD_FLOAT8_GRAIN == 0 && in_grains(a) && in_grains(b);
+}
+
 // The largest power of two that leaves `size` within the format; at most 2^126, as floats have it.
 static int scale_of(const format_info *format, double size) {
   int of_most, of_size;

@@ -22,6 +22,9 @@ bool bd_float8_parse(const char *text, bd_float8 out_formats[2]);
 // and terms are multiples of the grain, or many of such; the extent B counts as one. Of many, a
 // matrix is what lies behind the letters that number them.
 bool bd_float8_fits(const char *rule, const bd_type *a, const bd_type *b);
+// The same of the products that an op makes of its first two operands, of these types. Of rows in
+// groups, all that a group begins at, features and rows are multiples of the grain.
+bool bd_float8_takes(const bd_op *op, const bd_type *a, const bd_type *b);
 
 // A copy of `tensor` in `arena`, rounded to the format under the tensor's scale, and scaled back.
 // What is not finite becomes NaN.

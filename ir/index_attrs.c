@@ -26,6 +26,12 @@ typedef struct attr_rule {
   { "channels_last", BD_ATTR_INT, false, 0, 1 }
 #define CONV_ATTRS                                                                                 \
   {"groups", BD_ATTR_INT, false, 1, 65536}, {"dtype", BD_ATTR_STRING, false, 0, 0}, LAST_ATTR
+#define GROUPED_ATTRS                                                                              \
+  {"filled", BD_ATTR_INT, false, 1, (double)BD_MAX_ELEMENTS},                                      \
+      {"grain", BD_ATTR_INT, false, 1, (double)BD_MAX_ELEMENTS},                                   \
+      {"dtype", BD_ATTR_STRING, false, 0, 0}, {                                                    \
+    "fp8", BD_ATTR_STRING, false, 0, 0                                                             \
+  }
 #define INDEXED_ATTRS                                                                              \
   {"dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1}, {                                                \
     "batch", BD_ATTR_INT, false, 0, BD_MAX_RANK - 1                                                \
@@ -88,11 +94,8 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
                         {"dtype", BD_ATTR_STRING, false, 0, 0},
                         {"parts", BD_ATTR_INT, false, 1, BD_MAX_PARTS},
                         {"fp8", BD_ATTR_STRING, false, 0, 0}},
-    [BD_OP_GROUPED_CONTRACT] = {{"transpose", BD_ATTR_INT, false, 0, 1},
-                                {"filled", BD_ATTR_INT, false, 1, (double)BD_MAX_ELEMENTS},
-                                {"dtype", BD_ATTR_STRING, false, 0, 0}},
-    [BD_OP_GROUPED_CONTRACT_DW] = {{"filled", BD_ATTR_INT, false, 1, (double)BD_MAX_ELEMENTS},
-                                   {"dtype", BD_ATTR_STRING, false, 0, 0}},
+    [BD_OP_GROUPED_CONTRACT] = {{"transpose", BD_ATTR_INT, false, 0, 1}, GROUPED_ATTRS},
+    [BD_OP_GROUPED_CONTRACT_DW] = {GROUPED_ATTRS},
     [BD_OP_LAYERNORM_DW] = {{"dtype", BD_ATTR_STRING, false, 0, 0}},
     [BD_OP_RMSNORM_DW] = {{"dtype", BD_ATTR_STRING, false, 0, 0}},
     [BD_OP_LAYERNORM] = {{"eps", BD_ATTR_REAL, true, 0, 1}},
@@ -167,7 +170,7 @@ bd_status bd_inference_check_attrs(const bd_inference *inference) {
                              "dtype \"%s\" is unknown: use f32, bf16, f16, f64, i8, i16, i32, i64, "
                              "u8, u16, u32, u64 or bool",
                              name);
-  const char *formats = op->kind == BD_OP_CONTRACT ? bd_op_string(op, "fp8") : NULL;
+  const char *formats = bd_op_is_product(op->kind) ? bd_op_string(op, "fp8") : NULL;
   bd_float8 format[2];
   if (formats && (inference->in[0]->dtype != BD_BF16 || !bd_float8_parse(formats, format)))
     return bd_inference_fail(inference,

@@ -90,8 +90,12 @@ static bd_status check_grouped(bd_inference *inference, int factors) {
     BD_TRY(bd_inference_check_static(inference, i, 3, 1));
   BD_TRY(bd_inference_check_static(inference, 2, 2, 1));
   int64_t rows = inference->in[0]->dims[1], filled = bd_op_int(inference->op, "filled", rows);
-  if (filled <= rows) return BD_OK;
-  return bd_inference_fail(inference, "filled is %lld, of %lld rows", (long long)filled,
+  int64_t grain = bd_op_int(inference->op, "grain", 1);
+  if (filled > rows)
+    return bd_inference_fail(inference, "filled is %lld, of %lld rows", (long long)filled,
+                             (long long)rows);
+  if (rows % grain == 0) return BD_OK;
+  return bd_inference_fail(inference, "the grain %lld does not divide %lld rows", (long long)grain,
                            (long long)rows);
 }
 

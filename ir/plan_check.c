@@ -99,7 +99,7 @@ static bd_status check_bf16(bd_ctx *ctx, const bd_module *train, const bd_plan *
   const bd_op *op = &function->ops[index];
   const char *kind = bd_op_get_info(op->kind)->name;
   if (!strategy->bf16 || !strategy->bf16[index]) return BD_OK;
-  if (plan->precision != BD_F8 || op->kind != BD_OP_CONTRACT)
+  if (plan->precision != BD_F8 || !bd_op_is_product(op->kind))
     return bd_fail(ctx, BD_INVALID, strategy->loc,
                    "strategy '%s': 'bf16' of op %d (%s): it is for contractions, in plans of the "
                    "precision f8",

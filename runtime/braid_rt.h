@@ -112,16 +112,22 @@ int bd_rt_matmul_with(bd_rt *rt, const bd_rt_gemm *shape, const bd_rt_epilogue *
                       const void *a, const void *b, void *out);
 
 // A product of rows in groups, of which each has a matrix of its own. Of sample b, rows ends[b *
-// groups + g - 1] (0 for g = 0) to ends[b * groups + g] are group g's; ends do not decrease and are
-// at most `rows`. Strides in elements; one of w_k and w_n is 1, all rows are contiguous (stride 1
-// along k and n).
+// groups + g - 1] (0 for g = 0) to ends[b * groups + g] are group g's; ends do not decrease, are at
+// most `rows` and multiples of `grain`, which divides `rows`. Strides in elements; one of w_k and
+// w_n is 1, all rows are contiguous (stride 1 along k and n).
 typedef struct bd_rt_grouped {
   int64_t batch, rows, groups, n, k; // valid on this rank
   int64_t x_batch, x_row;            // of x [batch, rows, k]
   int64_t y_batch, y_row;            // of y [batch, rows, n]
   int64_t w_group, w_k, w_n;         // of w [groups, k, n]
-  int32_t accumulate;                // bd_rt_grouped_weights alone
-  int32_t dtype, out_dtype;          // of the factors, and of the result
+  int64_t grain;
+  int32_t accumulate;       // bd_rt_grouped_weights alone
+  int32_t dtype, out_dtype; // of the factors, and of the result
+  // Formats that the factors, in bf16, are rounded to, each under the scale of its largest number,
+  // rows of no group included, where n, k, the grain and the result's strides are multiples of
+  // BD_RT_F8_GRAIN; and on GPUs room for them as of bd_rt_gemm. 0: as they are.
+  int32_t f8[2];
+  void *f8_room;
 } bd_rt_grouped;
 // Brings the ends of groups to where the host reads them: `count` numbers, from place `at` of the
 // stage's room for such (bd_rt_stage.most_ends numbers). They stay until the next call with these
@@ -129,7 +135,7 @@ typedef struct bd_rt_grouped {
 // before.
 const int32_t *bd_rt_fetch_ends(bd_rt *rt, int64_t at, const int32_t *ends, int64_t count);
 // y = x w, rows past the last end 0. `ends` of this and the next is what bd_rt_fetch_ends returned;
-// they are clamped to [previous end, rows], since they are data.
+// they are rounded up to the grain and clamped to [previous end, rows], since they are data.
 void bd_rt_grouped_rows(bd_rt *rt, const bd_rt_grouped *shape, const void *x, const void *w,
                         const int32_t *ends, void *y);
 // w (+)= x' y per group, over all samples; a group without rows gives 0 (or adds nothing).

@@ -13,7 +13,7 @@ BRAID_RT_SOURCES = \
   runtime/cuda/rank.c runtime/cuda/ending.c runtime/cuda/watchdog.c runtime/cuda/choose.c runtime/cuda/device.c runtime/cuda/neighbours.c runtime/cuda/observe.c runtime/cuda/sensors.c runtime/cuda/driver.c \
   runtime/cuda/launcher.c runtime/cuda/meet.c \
   runtime/cuda/meet_join.c runtime/cuda/meet_wire.c runtime/cuda/host.c runtime/cuda/memory.c \
-  runtime/cuda/step.c runtime/cuda/reader.c runtime/cuda/matmul.c runtime/cuda/grouped.c runtime/cuda/sized.c runtime/cuda/warm.c runtime/cuda/fan.c runtime/cuda/ends.c runtime/cuda/even.c runtime/cuda/fresh.c runtime/cuda/comm.c runtime/cuda/grant.c runtime/cuda/segment.c runtime/cuda/aside.c runtime/cuda/collectives.c \
+  runtime/cuda/step.c runtime/cuda/reader.c runtime/cuda/matmul.c runtime/cuda/grouped.c runtime/cuda/grouped_float8.c runtime/cuda/sized.c runtime/cuda/warm.c runtime/cuda/fan.c runtime/cuda/ends.c runtime/cuda/even.c runtime/cuda/fresh.c runtime/cuda/comm.c runtime/cuda/grant.c runtime/cuda/segment.c runtime/cuda/aside.c runtime/cuda/collectives.c \
   runtime/cuda/code.c runtime/cuda/embedded.c $(BRAID_RT_KERNELS:%=runtime/cuda/%.c) \
   runtime/cuda/pipe.c runtime/cuda/lines.c runtime/cuda/dnn.c runtime/cuda/dnn_plan.c runtime/cuda/dnn_rank.c runtime/cuda/attention.c runtime/cuda/attention_graph.c runtime/cuda/convolve.c runtime/cuda/convolve_graph.c runtime/cuda/product.c runtime/cuda/tune.c runtime/cuda/tune_product.c runtime/cuda/tune_file.c
 # The files of the runtime's kernels: NAME.cu for the device, of which build/runtime/cuda/NAME.fatbin is made, and NAME.c, which

@@ -57,4 +57,11 @@ BD_RT_HALF int bd_rt_is_f8(const bd_rt_gemm *s) {
   const int64_t between = s->batch > 1 ? s->out_batch : 0;
   return s->f8[0] && (s->m | s->n | s->k | s->out_m | between) % BD_RT_F8_GRAIN == 0;
 }
+
+// The same of a product of rows in groups. One stride of w is 1, the other a result's, or a factor
+// without gaps.
+BD_RT_HALF int bd_rt_is_f8_grouped(const bd_rt_grouped *s) {
+  const int64_t apart = s->y_row | (s->w_k == 1 ? s->w_n : s->w_k);
+  return s->f8[0] && (s->n | s->k | s->grain | apart) % BD_RT_F8_GRAIN == 0;
+}
 #endif

@@ -1,18 +1,36 @@
 // Products of rows in groups, each of which has a matrix of its own: row r of sample b is in group
 // g where ends[b, g - 1] <= r < ends[b, g], with 0 before the first. Rows past the last end are in
-// none. Ends are data: each counts as at least the one before and at most the rows that there are.
+// none. Ends are data: each counts as at least the one before and at most the rows that there are,
+// and as the next multiple of the grain.
+#include "ir/float8.h"
 #include "ir/ops/ops.h"
 
 typedef void (*row_product)(const bd_tensor *in, bd_tensor *out, int64_t row, int64_t group);
 
-// Each row that is in a group, in order; `row` counts over all samples.
-static void for_rows(const bd_tensor *in, bd_tensor *out, row_product multiply) {
+// Each row that is in a group, in order; `row` counts over all samples. A group that has the first
+// row of a grain has them all.
+static void for_rows(const bd_op *op, const bd_tensor *in, bd_tensor *out, row_product multiply) {
   const bd_tensor *ends = &in[2];
   int64_t batch = in[0].type.dims[0], rows = in[0].type.dims[1], groups = ends->type.dims[1];
+  int64_t grain = bd_op_int(op, "grain", 1);
   for (int64_t b = 0; b < batch; b++)
     for (int64_t g = 0, row = 0; g < groups; g++)
-      for (; row < rows && (double)row < ends->data[b * groups + g]; row++)
+      for (; row < rows && (double)(row / grain * grain) < ends->data[b * groups + g]; row++)
         multiply(in, out, b * rows + row, g);
+}
+
+// The factors as the attribute `fp8` has them, where the product fits.
+static void round_factors(const bd_op *op, const bd_tensor *in, bd_arena *scratch,
+                          bd_tensor factor[3]) {
+  const char *formats = bd_op_string(op, "fp8");
+  bd_float8 format[2];
+  for (int i = 0; i < 3; i++)
+    factor[i] = in[i];
+  if (!formats || !bd_float8_parse(formats, format) ||
+      !bd_float8_takes(op, &in[0].type, &in[1].type))
+    return;
+  for (int i = 0; i < 2; i++)
+    factor[i] = bd_float8_round(scratch, format[i], &in[i]);
 }
 
 static void multiply_row(const bd_tensor *in, bd_tensor *out, int64_t row, int64_t group) {
@@ -42,13 +60,17 @@ static void multiply_pair(const bd_tensor *in, bd_tensor *out, int64_t row, int6
 }
 
 BD_EVAL(grouped_contract) {
-  (void)key, (void)scratch;
-  for_rows(in, out, bd_op_int(op, "transpose", 0) ? multiply_row_transposed : multiply_row);
+  bd_tensor factor[3];
+  (void)key;
+  round_factors(op, in, scratch, factor);
+  for_rows(op, factor, out, bd_op_int(op, "transpose", 0) ? multiply_row_transposed : multiply_row);
 }
 
 BD_EVAL(grouped_contract_dw) {
-  BD_IGNORE(op, key, scratch);
-  for_rows(in, out, multiply_pair);
+  bd_tensor factor[3];
+  (void)key;
+  round_factors(op, in, scratch, factor);
+  for_rows(op, factor, out, multiply_pair);
 }
 
 // A transposed product is the gradient of one that is not, with the letters of that.
@@ -56,10 +78,11 @@ BD_GRADIENT(grouped_contract) {
   bool transposed = bd_op_int(g->op, "transpose", 0);
   bd_id x = bd_gradient_operand(g, 0), w = bd_gradient_operand(g, 1), dy;
   bd_id ends = bd_gradient_operand(g, 2);
-  const bd_attr *filled = bd_op_find_attr(g->op, "filled");
+  static const char *const kept[] = {"filled", "grain"};
   int count = 0;
-  bd_attr attrs[2];
-  if (filled) attrs[count++] = *filled;
+  bd_attr attrs[3];
+  for (int i = 0; i < 2; i++)
+    if (bd_op_find_attr(g->op, kept[i])) attrs[count++] = *bd_op_find_attr(g->op, kept[i]);
   BD_TRY(bd_gradient_as_operand(ctx, g, 0, g->dout[0], &dy));
   if (g->need[0]) {
     attrs[count] = bd_attr_int(ctx, "transpose", 1);

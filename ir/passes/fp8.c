@@ -25,8 +25,8 @@ static bool is_of_samples(const char *rule, const bd_type *a, const bd_type *b) 
 
 static bool is_taken(const bd_function *function, const bd_op *op) {
   const bd_type *a = &function->values[op->in[0]].type, *b = &function->values[op->in[1]].type;
-  const char *rule = bd_op_string(op, "rule");
-  return a->dtype == BD_BF16 && !is_of_samples(rule, a, b) && bd_float8_fits(rule, a, b);
+  if (op->kind == BD_OP_CONTRACT && is_of_samples(bd_op_string(op, "rule"), a, b)) return false;
+  return a->dtype == BD_BF16 && bd_float8_takes(op, a, b);
 }
 
 static bd_float8 format_of(const bool *gradient, bd_id value) {
@@ -55,7 +55,7 @@ static bool mark_all(bd_ctx *ctx, bd_function *function) {
       any |= gradient[op->in[k]];
     for (int k = 0; k < op->out_count; k++)
       gradient[op->out[k]] = any;
-    if (op->kind == BD_OP_CONTRACT) marked |= mark(ctx, function, op, gradient);
+    if (bd_op_is_product(op->kind)) marked |= mark(ctx, function, op, gradient);
   }
   return marked;
 }

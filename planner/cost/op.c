@@ -153,7 +153,7 @@ static bd_type local_operand(const part *p, int operand) {
 static bool is_float8(const part *p) {
   if (!p->model->cluster->gpu || !bd_op_find_attr(p->op, "fp8")) return false;
   bd_type a = local_operand(p, 0), b = local_operand(p, 1);
-  return bd_float8_fits(bd_op_string(p->op, "rule"), &a, &b);
+  return bd_float8_takes(p->op, &a, &b);
 }
 
 static double product_seconds(const part *p) {
@@ -162,37 +162,78 @@ static double product_seconds(const part *p) {
   return bd_cost_product(p->model->cluster, rate_of(p), &product);
 }
 
-// A product of rows in groups is one for each group of a sample, with a launch, tiles and traffic
-// of its own: a matrix is read, or a gradient added to, for every sample. Groups are taken to be
-// alike.
-static double grouped_seconds(const part *p) {
-  const bd_cluster *cluster = p->model->cluster;
-  double count = extents(p, "be"), rows = extents(p, "r") / extents(p, "e");
-  double c = extents(p, "c"), f = extents(p, "f");
-  double factor = (double)bd_dtype_bytes(p->function->values[p->op->in[0]].type.dtype);
-  double result = (double)bd_dtype_bytes(p->function->values[p->op->out[0]].type.dtype);
-  bool weights = p->op->kind == BD_OP_GROUPED_CONTRACT_DW;
-  int starters = cluster->work.starters;
+// A product of rows in groups: one for each group of a sample, taken to be alike.
+typedef struct grouped {
+  bd_product one;
+  double count;
+  double read,
+      written;    // elements of one: of its factors, and of the result (twice what is added to)
+  double factors; // elements of both factors, of all together
+} grouped;
+
+static grouped grouped_product(const part *p) {
+  double rows = extents(p, "r") / extents(p, "e"), c = extents(p, "c"), f = extents(p, "f");
+  double all = extents(p, "br");
+  if (p->op->kind == BD_OP_GROUPED_CONTRACT_DW)
+    return (grouped){{1, c, f, rows}, extents(p, "be"), rows * (c + f), 2 * c * f, all * (c + f)};
   bool transposed = bd_op_int(p->op, "transpose", 0);
-  bd_product one = {1, rows, transposed ? c : f, transposed ? f : c};
-  double bytes =
-      (rows * one.terms + one.terms * one.columns) * factor + rows * one.columns * result;
-  if (weights) {
-    one = (bd_product){1, c, f, rows};
-    bytes = rows * (c + f) * factor + 2 * c * f * result;
-  }
-  return count * fmax(bd_cost_product_beside(cluster, rate_of(p), &one),
-                      bytes / cluster->memory_bytes_per_second) +
-         (count - 1) * cluster->kernel_seconds / (starters > 0 ? starters : 1);
+  double terms = transposed ? f : c, columns = transposed ? c : f;
+  return (grouped){{1, rows, columns, terms},
+                   extents(p, "be"),
+                   (rows + columns) * terms,
+                   rows * columns,
+                   all * terms + extents(p, "ecf")};
+}
+
+// Every product has a launch, tiles and traffic of its own: a matrix is read, or a gradient added
+// to, for every sample. Of factors that have been rounded to 8 bits an element is a byte.
+static double grouped_seconds_at(const part *p, const grouped *g, double rate, double bytes_each) {
+  const bd_cluster *cluster = p->model->cluster;
+  double result = (double)bd_dtype_bytes(p->function->values[p->op->out[0]].type.dtype);
+  int starters = cluster->work.starters;
+  return g->count *
+             fmax(bd_cost_product_beside(cluster, rate, &g->one),
+                  (g->read * bytes_each + g->written * result) / cluster->memory_bytes_per_second) +
+         (g->count - 1) * cluster->kernel_seconds / (starters > 0 ? starters : 1);
+}
+
+static double grouped_plain_seconds(const part *p) {
+  grouped g = grouped_product(p);
+  bd_dtype dtype = p->function->values[p->op->in[0]].type.dtype;
+  return grouped_seconds_at(p, &g, rate_of(p), (double)bd_dtype_bytes(dtype));
+}
+
+// Factors are read twice, to be scaled and to be rounded, and once they are written in 8 bits.
+static double grouped_float8_seconds(const part *p) {
+  const bd_cluster *cluster = p->model->cluster;
+  grouped g = grouped_product(p);
+  return grouped_seconds_at(p, &g, cluster->flops.f8, 1) +
+         g.factors * (2 * 2 + 1) / cluster->memory_bytes_per_second +
+         FLOAT8_KERNELS * cluster->kernel_seconds;
+}
+
+static double grouped_seconds(const part *p) {
+  return is_float8(p) ? grouped_float8_seconds(p) : grouped_plain_seconds(p);
+}
+
+// Of a product that is marked for 8 bits: in those, and in bf16.
+static double marked_float8_seconds(const part *p) {
+  if (bd_op_is_grouped(p->op->kind)) return grouped_float8_seconds(p);
+  bd_product product = contract_product(p);
+  return float8_seconds(p, &product);
+}
+
+static double marked_bf16_seconds(const part *p) {
+  if (bd_op_is_grouped(p->op->kind)) return grouped_plain_seconds(p);
+  bd_product product = contract_product(p);
+  return bd_cost_product(p->model->cluster, rate_of(p), &product);
 }
 
 // Of a product that is marked for 8 bits, whether it is better computed in bf16 on GPUs: where it
 // would not be in 8 bits all the same, and where that takes more.
 static bool is_better_bf16(const part *p) {
   if (!p->model->cluster->gpu || !bd_op_find_attr(p->op, "fp8")) return false;
-  bd_product product = contract_product(p);
-  return !is_float8(p) ||
-         bd_cost_product(p->model->cluster, rate_of(p), &product) < float8_seconds(p, &product);
+  return !is_float8(p) || marked_bf16_seconds(p) < marked_float8_seconds(p);
 }
 
 static double (*const arithmetic[BD_OP_KIND_COUNT])(const part *) = {
@@ -225,8 +266,7 @@ double bd_cost_choose_arithmetic(const bd_cost_model *model, const bd_function *
                                  const int8_t split[BD_MAX_AXES]) {
   part p = {model, function, op, map, split};
   if (!is_better_bf16(&p)) return bd_cost_arithmetic(model, function, op, map, split);
-  bd_product product = contract_product(&p);
-  return bd_cost_product(model->cluster, rate_of(&p), &product);
+  return marked_bf16_seconds(&p);
 }
 
 bd_cut_product bd_cost_cut_product(const bd_cost_model *model, const bd_function *function,

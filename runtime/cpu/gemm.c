@@ -101,39 +101,31 @@ bd_rt_matrix bd_rt_load_tile(int dtype, int copy, const void *from, int64_t rows
   return (bd_rt_matrix){tile, by_row ? length : 1, by_row ? 1 : length};
 }
 
-// A tile of `count` floats as 8 bits hold it under a scale.
-static void round_tile(int format, float scale, float *tile, int64_t count) {
+void bd_rt_round_tile(int format, float scale, float *tile, int64_t count) {
   const float inverse = bd_rt_f8_inverse(scale);
   for (int64_t i = 0; i < count; i++)
     tile[i] = bd_rt_from_f8(format, bd_rt_to_f8(format, tile[i] * scale)) * inverse;
 }
 
-// Matrices of bf16, `between` apart.
-typedef struct factor {
-  const uint16_t *data;
-  int64_t count, between, rows, columns, row_stride, column_stride;
-} factor;
-
-// The bits of the largest |x| of all.
-static uint32_t size_bits(const factor *f) {
+float bd_rt_factor_scale(int format, const bd_rt_factor *f) {
+  const uint16_t *const data = f->data;
   uint32_t most = 0;
   for (int64_t b = 0; b < f->count; b++)
     for (int64_t i = 0; i < f->rows; i++)
       for (int64_t j = 0; j < f->columns; j++) {
         const int64_t at = b * f->between + i * f->row_stride + j * f->column_stride;
-        const uint32_t size = f->data[at] & 0x7FFF;
+        const uint32_t size = data[at] & 0x7FFF;
         if (size > most) most = size;
       }
-  return most << 16;
+  return bd_rt_f8_scale(format, most << 16);
 }
 
 static void set_scales(product *p) {
   const bd_rt_gemm *const s = p->shape;
-  const void *const a = p->a, *const b = p->b;
-  p->scale[0] = bd_rt_f8_scale(
-      s->f8[0], size_bits(&(factor){a, s->batch, s->a_batch, s->m, s->k, s->a_m, s->a_k}));
-  p->scale[1] = bd_rt_f8_scale(
-      s->f8[1], size_bits(&(factor){b, s->batch, s->b_batch, s->k, s->n, s->b_k, s->b_n}));
+  const bd_rt_factor a = {p->a, s->batch, s->a_batch, s->m, s->k, s->a_m, s->a_k};
+  const bd_rt_factor b = {p->b, s->batch, s->b_batch, s->k, s->n, s->b_k, s->b_n};
+  p->scale[0] = bd_rt_factor_scale(s->f8[0], &a);
+  p->scale[1] = bd_rt_factor_scale(s->f8[1], &b);
 }
 
 static void widen_sums(const bd_rt_gemm *s, const block *at, const char *out, float *sums) {
@@ -167,8 +159,8 @@ static void multiply_tile(const product *p, const block *at, float *scratch) {
     const bd_rt_matrix b =
         bd_rt_load_tile(s->dtype, 1, b_at(p, at, k), depth, at->columns, s->b_k, s->b_n, b_tile);
     if (p->scale[0] > 0) {
-      round_tile(s->f8[0], p->scale[0], a_tile, at->rows * depth);
-      round_tile(s->f8[1], p->scale[1], b_tile, depth * at->columns);
+      bd_rt_round_tile(s->f8[0], p->scale[0], a_tile, at->rows * depth);
+      bd_rt_round_tile(s->f8[1], p->scale[1], b_tile, depth * at->columns);
     }
     bd_rt_gemm_block(at->rows, at->columns, depth, 1, a.data, a.row, a.column, b.data, b.row,
                      b.column, k > 0 || s->accumulate || rounds ? 1 : 0, sums,

@@ -3,6 +3,7 @@
 // one thread and, in halves, rounded once.
 #include "runtime/cpu/halves.h"
 #include "runtime/cpu/tile.h"
+#include "runtime/float8.h"
 
 #include <string.h>
 
@@ -13,6 +14,7 @@ typedef struct job {
   const int32_t *ends;
   char *out;
   int64_t row_tiles, column_tiles; // of a group of a sample, or of a group's matrix
+  float scale[2];                  // in 8 bits: of a and b; else 0
 } job;
 
 // A tile of a result: its extents, where it lies, and its sums.
@@ -29,7 +31,7 @@ typedef struct range {
 } range;
 
 // The rows of group `group`; of `groups`: those behind the last end. Each end counts as at least
-// the one before and at most the rows that there are.
+// the one before and at most the rows that there are, in whole grains.
 static range rows_of(const job *j, int64_t sample, int64_t group) {
   const bd_rt_grouped *const s = j->shape;
   const int32_t *const ends = j->ends + sample * s->groups;
@@ -37,7 +39,8 @@ static range rows_of(const job *j, int64_t sample, int64_t group) {
   for (int64_t g = 0; g <= group; g++) {
     first = end;
     const int64_t wanted = g < s->groups ? ends[g] : s->rows;
-    end = bd_rt_least(wanted > first ? wanted : first, s->rows);
+    const int64_t grains = (bd_rt_least(wanted, s->rows) + s->grain - 1) / s->grain;
+    end = grains * s->grain > first ? grains * s->grain : first;
   }
   return (range){first, end - first};
 }
@@ -82,13 +85,17 @@ static void add_terms(const job *j, const target *t, factor a, factor b, int64_t
                       float *scratch) {
   const int dtype = j->shape->dtype;
   const int64_t bytes = bd_rt_element_bytes(dtype);
+  float *const b_tile = scratch + BD_RT_TILE_ROWS * BD_RT_TILE_DEPTH;
   for (int64_t k = 0; k < terms; k += BD_RT_TILE_DEPTH, *any = 1) {
     const int64_t depth = bd_rt_least(BD_RT_TILE_DEPTH, terms - k);
     const bd_rt_matrix x = bd_rt_load_tile(dtype, 0, a.data + k * a.column * bytes, t->rows, depth,
                                            a.row, a.column, scratch);
-    const bd_rt_matrix y =
-        bd_rt_load_tile(dtype, 1, b.data + k * b.row * bytes, depth, t->columns, b.row, b.column,
-                        scratch + BD_RT_TILE_ROWS * BD_RT_TILE_DEPTH);
+    const bd_rt_matrix y = bd_rt_load_tile(dtype, 1, b.data + k * b.row * bytes, depth, t->columns,
+                                           b.row, b.column, b_tile);
+    if (j->scale[0] > 0) {
+      bd_rt_round_tile(j->shape->f8[0], j->scale[0], scratch, t->rows * depth);
+      bd_rt_round_tile(j->shape->f8[1], j->scale[1], b_tile, depth * t->columns);
+    }
     bd_rt_gemm_block(t->rows, t->columns, depth, 1, x.data, x.row, x.column, y.data, y.row,
                      y.column, *any ? 1 : 0, t->sums, t->sums_stride);
   }
@@ -156,6 +163,18 @@ static void check_types(const bd_rt_grouped *s) {
                s->out_dtype);
 }
 
+static bd_rt_factor rows_factor(const void *data, const bd_rt_grouped *s, int64_t width,
+                                int64_t between, int64_t row) {
+  return (bd_rt_factor){data, s->batch, between, s->rows, width, row, 1};
+}
+
+static void set_scales(job *j, const bd_rt_grouped *s, const bd_rt_factor *a,
+                       const bd_rt_factor *b) {
+  if (!bd_rt_is_f8_grouped(s)) return;
+  j->scale[0] = bd_rt_factor_scale(j->shape->f8[0], a);
+  j->scale[1] = bd_rt_factor_scale(j->shape->f8[1], b);
+}
+
 const int32_t *bd_rt_fetch_ends(bd_rt *rt, int64_t at, const int32_t *ends, int64_t count) {
   (void)rt, (void)at, (void)count;
   return ends;
@@ -170,8 +189,13 @@ void bd_rt_grouped_rows(bd_rt *rt, const bd_rt_grouped *shape, const void *x, co
            ends,
            y,
            tiles(shape->rows, BD_RT_TILE_ROWS),
-           tiles(shape->n, BD_RT_TILE_COLUMNS)};
+           tiles(shape->n, BD_RT_TILE_COLUMNS),
+           {0, 0}};
+  const bd_rt_factor of_x = rows_factor(x, shape, shape->k, shape->x_batch, shape->x_row);
+  const bd_rt_factor of_w = {w,        shape->groups, shape->w_group, shape->k,
+                             shape->n, shape->w_k,    shape->w_n};
   check_types(shape);
+  set_scales(&j, shape, &of_x, &of_w);
   bd_rt_pool_run(rt->pool, multiply_rows, &j,
                  shape->batch * (shape->groups + 1) * j.row_tiles * j.column_tiles);
 }
@@ -183,6 +207,7 @@ static bd_rt_grouped turn(const bd_rt_grouped *s) {
   out.x_batch = s->y_batch, out.x_row = s->y_row;
   out.y_batch = s->x_batch, out.y_row = s->x_row;
   out.w_k = s->w_n, out.w_n = s->w_k;
+  out.f8[0] = s->f8[1], out.f8[1] = s->f8[0];
   return out;
 }
 
@@ -197,7 +222,11 @@ void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *shape, const void *x,
            ends,
            w,
            tiles(s.k, BD_RT_TILE_ROWS),
-           tiles(s.n, BD_RT_TILE_COLUMNS)};
+           tiles(s.n, BD_RT_TILE_COLUMNS),
+           {0, 0}};
+  const bd_rt_factor of_a = rows_factor(j.a, &s, s.k, s.x_batch, s.x_row);
+  const bd_rt_factor of_b = rows_factor(j.b, &s, s.n, s.y_batch, s.y_row);
   check_types(&s);
+  set_scales(&j, shape, &of_a, &of_b);
   bd_rt_pool_run(rt->pool, multiply_weights, &j, s.groups * j.row_tiles * j.column_tiles);
 }

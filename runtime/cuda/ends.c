@@ -78,7 +78,8 @@ const int32_t *bd_cuda_bounds(bd_rt *rt, const bd_rt_grouped *s, const int32_t *
                (long long)s->batch, (long long)s->groups, (long long)rt->stage->most_ends);
   for (int64_t i = 0; i < s->batch * s->groups; i++) {
     const int64_t least = i % s->groups ? bounds[i - 1] : 0;
-    bounds[i] = (int32_t)bd_rt_least(ends[i] < least ? least : ends[i], s->rows);
+    const int64_t grains = (bd_rt_least(ends[i], s->rows) + s->grain - 1) / s->grain;
+    bounds[i] = (int32_t)(grains * s->grain < least ? least : grains * s->grain);
   }
   return bounds;
 }

@@ -6,10 +6,6 @@
 #include "runtime/cuda/fresh.h"
 #include "runtime/cuda/grouping.h"
 
-static const void *from(const void *data, int32_t dtype, int64_t elements) {
-  return (const char *)data + elements * bd_rt_element_bytes(dtype);
-}
-
 static void *to(void *data, int32_t dtype, int64_t elements) {
   return (char *)data + elements * bd_rt_element_bytes(dtype);
 }
@@ -37,42 +33,46 @@ static span span_of(const bd_rt_grouped *s, const int32_t *bounds, int64_t sampl
   return (span){first, own[group] - first};
 }
 
-// What all addresses are multiples of that are whole strides from one; at most MOST_ALIGNMENT.
+// What all addresses are multiples of that are whole strides of bytes from one; at most
+// MOST_ALIGNMENT.
 enum { MOST_ALIGNMENT = 256 };
-static int32_t multiple(const void *first, int32_t dtype, int64_t stride, int64_t other) {
-  const uint64_t strides = (uint64_t)(stride | other) * (uint64_t)bd_rt_element_bytes(dtype);
-  const uint64_t bits = (uint64_t)(uintptr_t)first | strides | MOST_ALIGNMENT;
+static int32_t multiple(const void *first, int64_t stride, int64_t other) {
+  const uint64_t bits = (uint64_t)(uintptr_t)first | (uint64_t)(stride | other) | MOST_ALIGNMENT;
   return (int32_t)(bits & -bits);
 }
 
-static int32_t multiple_of_x(const bd_rt_grouped *s, const void *x) {
-  return multiple(x, s->dtype, s->x_row, s->batch > 1 ? s->x_batch : 0);
+// Groups begin at whole grains of rows.
+static int32_t multiple_of_rows(const bd_rt_grouped *s, const void *first, int64_t row,
+                                int64_t batch, int64_t bytes) {
+  return multiple(first, s->grain * row * bytes, s->batch > 1 ? batch * bytes : 0);
 }
 
-static int32_t multiple_of_y(const bd_rt_grouped *s, const void *y, int32_t dtype) {
-  return multiple(y, dtype, s->y_row, s->batch > 1 ? s->y_batch : 0);
+static int32_t multiple_of_matrices(const bd_rt_grouped *s, const void *w, int64_t bytes) {
+  return multiple(w, s->w_group * bytes, 0);
 }
 
 // Rows of a sample in a group times the group's matrix.
-static bd_cuda_sized product_of_rows(const bd_rt *rt, const bd_rt_grouped *s, const void *x,
-                                     const void *w, void *y, int64_t sample, int64_t group,
-                                     span rows) {
-  bd_cuda_sized z = {.extent = BD_CUDA_ROWS};
+static bd_cuda_sized product_of_rows(const bd_rt *rt, const bd_cuda_grouped *g, void *y,
+                                     int64_t sample, int64_t group, span rows) {
+  const bd_rt_grouped *const s = &g->shape;
+  bd_cuda_sized z = {.extent = BD_CUDA_ROWS, .least = s->grain, .most = s->rows};
   z.shape = (bd_rt_gemm){.n = s->n,
                          .k = s->k,
                          .batch = 1,
                          .a_m = s->x_row,
-                         .a_k = 1,
+                         .a_k = g->x_column,
                          .b_k = s->w_k,
                          .b_n = s->w_n,
                          .out_m = s->y_row,
                          .dtype = s->dtype,
-                         .out_dtype = s->out_dtype};
-  z.a = from(x, s->dtype, sample * s->x_batch + rows.first * s->x_row);
-  z.b = from(w, s->dtype, group * s->w_group);
-  z.a_align = multiple_of_x(s, x);
-  z.b_align = multiple(w, s->dtype, s->w_group, 0);
-  z.out_align = multiple_of_y(s, y, s->out_dtype);
+                         .out_dtype = s->out_dtype,
+                         .f8 = {s->f8[0], s->f8[1]}};
+  z.a = g->x + (sample * s->x_batch + rows.first * s->x_row) * g->bytes;
+  z.b = g->other + group * s->w_group * g->bytes;
+  z.a_scale = g->scales[0], z.b_scale = g->scales[1];
+  z.a_align = multiple_of_rows(s, g->x, s->x_row, s->x_batch, g->bytes);
+  z.b_align = multiple_of_matrices(s, g->other, g->bytes);
+  z.out_align = multiple_of_rows(s, y, s->y_row, s->y_batch, bd_rt_element_bytes(s->out_dtype));
   z.out = to(y, s->out_dtype, sample * s->y_batch + rows.first * s->y_row);
   bd_cuda_sized_set(rt, &z, rows.count);
   return z;
@@ -97,14 +97,15 @@ static void rehearse(bd_rt *rt, const bd_rt_grouped *s, bd_cuda_sized *z) {
 }
 
 // Starts all products that are large, and counts those that are small; or starts these.
-static int64_t start_rows(bd_rt *rt, const bd_rt_grouped *s, const int32_t *bounds, const void *x,
-                          const void *w, void *y, int streams) {
+static int64_t start_rows(bd_rt *rt, const bd_cuda_grouped *factors, const int32_t *bounds, void *y,
+                          int streams) {
+  const bd_rt_grouped *const s = &factors->shape;
   int64_t small = 0;
   for (int64_t b = 0; b < s->batch; b++)
     for (int64_t g = 0; g < s->groups; g++) {
       const span rows = span_of(s, bounds, b, g);
       if (rows.count == 0) continue;
-      const bd_cuda_sized z = product_of_rows(rt, s, x, w, y, b, g, rows);
+      const bd_cuda_sized z = product_of_rows(rt, factors, y, b, g, rows);
       const int number = z.sharers && streams ? (int)(small % streams) : 0;
       if (!z.sharers == !streams)
         bd_cuda_sized_start(rt, &z, bd_cuda_fan_stream(rt, number), number);
@@ -116,47 +117,53 @@ static int64_t start_rows(bd_rt *rt, const bd_rt_grouped *s, const int32_t *boun
 void bd_rt_grouped_rows(bd_rt *rt, const bd_rt_grouped *s, const void *x, const void *w,
                         const int32_t *ends, void *y) {
   if (s->batch <= 0 || s->rows <= 0 || s->n <= 0) return;
+  const bd_cuda_grouped factors = bd_cuda_grouped_rows(s, x, w);
   bd_cuda_fresh_touch(rt, y);
   if (rt->device->rehearsing) {
     if (s->groups <= 0 || s->k <= 0) return;
-    bd_cuda_sized z = product_of_rows(rt, s, x, w, y, 0, 0, (span){0, s->rows});
+    bd_cuda_sized z = product_of_rows(rt, &factors, y, 0, 0, (span){0, s->rows});
     rehearse(rt, s, &z);
     return;
   }
   const int32_t *const bounds = bd_cuda_bounds(rt, s, ends);
   clear_rest(rt, s, bounds, y);
-  if (s->k <= 0) return;
-  const int64_t small = start_rows(rt, s, bounds, x, w, y, 0);
+  if (s->groups <= 0 || s->k <= 0) return;
+  bd_cuda_round_rows(rt, s, x, w);
+  const int64_t small = start_rows(rt, &factors, bounds, y, 0);
   if (small == 0) return;
-  start_rows(rt, s, bounds, x, w, y, bd_cuda_fan_out(rt, small));
+  start_rows(rt, &factors, bounds, y, bd_cuda_fan_out(rt, small));
   bd_cuda_fan_in(rt);
 }
 
 // Rows of x, transposed, times those of y; or the other way round where w lies along k.
-static bd_cuda_sized product_of_terms(const bd_rt *rt, const bd_rt_grouped *s, const void *x,
-                                      const void *y, void *w, int64_t sample, int64_t group,
-                                      span rows) {
+static bd_cuda_sized product_of_terms(const bd_rt *rt, const bd_cuda_grouped *g, void *w,
+                                      int64_t sample, int64_t group, span rows) {
+  const bd_rt_grouped *const s = &g->shape;
   const int turned = s->w_n != 1;
-  const void *const at_x = from(x, s->dtype, sample * s->x_batch + rows.first * s->x_row);
-  const void *const at_y = from(y, s->dtype, sample * s->y_batch + rows.first * s->y_row);
-  bd_cuda_sized z = {.extent = BD_CUDA_TERMS};
+  const char *const x = g->x + (sample * s->x_batch + rows.first * s->x_row) * g->bytes;
+  const char *const y = g->other + (sample * s->y_batch + rows.first * s->y_row) * g->bytes;
+  const int32_t x_align = multiple_of_rows(s, g->x, s->x_row, s->x_batch, g->bytes);
+  const int32_t y_align = multiple_of_rows(s, g->other, s->y_row, s->y_batch, g->bytes);
+  bd_cuda_sized z = {.extent = BD_CUDA_TERMS, .least = s->grain, .most = s->rows};
   z.shape = (bd_rt_gemm){.m = turned ? s->n : s->k,
                          .n = turned ? s->k : s->n,
                          .batch = 1,
-                         .a_m = 1,
+                         .a_m = turned ? g->y_column : g->x_column,
                          .a_k = turned ? s->y_row : s->x_row,
                          .b_k = turned ? s->x_row : s->y_row,
-                         .b_n = 1,
+                         .b_n = turned ? g->x_column : g->y_column,
                          .out_m = turned ? s->w_n : s->w_k,
                          .accumulate = s->accumulate,
                          .dtype = s->dtype,
-                         .out_dtype = s->out_dtype};
-  z.a = turned ? at_y : at_x;
-  z.b = turned ? at_x : at_y;
+                         .out_dtype = s->out_dtype,
+                         .f8 = {s->f8[turned], s->f8[!turned]}};
+  z.a = turned ? y : x;
+  z.b = turned ? x : y;
+  z.a_scale = g->scales[turned], z.b_scale = g->scales[!turned];
   z.out = to(w, s->out_dtype, group * s->w_group);
-  z.a_align = turned ? multiple_of_y(s, y, s->dtype) : multiple_of_x(s, x);
-  z.b_align = turned ? multiple_of_x(s, x) : multiple_of_y(s, y, s->dtype);
-  z.out_align = multiple(w, s->out_dtype, s->w_group, 0);
+  z.a_align = turned ? y_align : x_align;
+  z.b_align = turned ? x_align : y_align;
+  z.out_align = multiple_of_matrices(s, w, bd_rt_element_bytes(s->out_dtype));
   bd_cuda_sized_set(rt, &z, rows.count);
   return z;
 }
@@ -182,13 +189,14 @@ static int64_t clear_empty(bd_rt *rt, const bd_rt_grouped *s, const int32_t *bou
 }
 
 // A group's samples are added in their order, in one stream.
-static void start_group(bd_rt *rt, const bd_rt_grouped *s, const int32_t *bounds, const void *x,
-                        const void *y, void *w, int64_t group, int number) {
+static void start_group(bd_rt *rt, const bd_cuda_grouped *factors, const int32_t *bounds, void *w,
+                        int64_t group, int number) {
+  const bd_rt_grouped *const s = &factors->shape;
   int accumulate = s->accumulate;
   for (int64_t b = 0; b < s->batch; b++) {
     const span rows = span_of(s, bounds, b, group);
     if (rows.count == 0) continue;
-    bd_cuda_sized z = product_of_terms(rt, s, x, y, w, b, group, rows);
+    bd_cuda_sized z = product_of_terms(rt, factors, w, b, group, rows);
     z.shape.accumulate = accumulate;
     bd_cuda_sized_start(rt, &z, bd_cuda_fan_stream(rt, number), number);
     accumulate = 1;
@@ -210,19 +218,19 @@ void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *shape, const void *x,
   bd_rt_grouped s = *shape;
   if (s.groups <= 0 || s.n <= 0 || s.k <= 0) return;
   s.accumulate = adds(rt, &s, w);
+  const bd_cuda_grouped factors = bd_cuda_grouped_terms(&s, x, y);
+  bd_cuda_sized all = product_of_terms(rt, &factors, w, 0, 0, (span){0, s.rows});
   if (rt->device->rehearsing) {
-    if (s.rows <= 0 || s.batch <= 0) return;
-    bd_cuda_sized z = product_of_terms(rt, &s, x, y, w, 0, 0, (span){0, s.rows});
-    rehearse(rt, &s, &z);
+    if (s.rows > 0 && s.batch > 0) rehearse(rt, &s, &all);
     return;
   }
   const int32_t *const bounds = bd_cuda_bounds(rt, &s, ends);
   const int64_t items = clear_empty(rt, &s, bounds, w);
   if (items == 0) return;
-  const int small = product_of_terms(rt, &s, x, y, w, 0, 0, (span){0, s.rows}).sharers > 0;
-  const int streams = small ? bd_cuda_fan_out(rt, items) : 1;
+  bd_cuda_round_terms(rt, &s, x, y);
+  const int streams = all.sharers ? bd_cuda_fan_out(rt, items) : 1;
   int64_t turn = 0;
   for (int64_t g = 0; g < s.groups; g++)
-    if (has_rows(&s, bounds, g)) start_group(rt, &s, bounds, x, y, w, g, (int)(turn++ % streams));
-  if (small) bd_cuda_fan_in(rt);
+    if (has_rows(&s, bounds, g)) start_group(rt, &factors, bounds, w, g, (int)(turn++ % streams));
+  if (all.sharers) bd_cuda_fan_in(rt);
 }

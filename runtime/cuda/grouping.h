@@ -21,7 +21,23 @@ struct bd_cuda_grouping {
 void bd_cuda_open_grouping(bd_rt *rt);
 void bd_cuda_release_grouping(bd_rt *rt);
 
-// The ends of all samples, each at least the one before and at most `rows`, until the next call.
+// What the products of groups read: a call's factors, or their copies in 8 bits.
+typedef struct bd_cuda_grouped {
+  bd_rt_grouped shape;        // with strides of what is read
+  int64_t x_column, y_column; // strides along k and n
+  const char *x, *other;      // the second: w, or y of the gradient of w
+  int64_t bytes;              // of an element
+  const float *scales[2];     // of each: see bd_cuda_sized; NULL: they are not rounded
+} bd_cuda_grouped;
+// grouped_float8.c. Of bd_rt_grouped_rows, and of bd_rt_grouped_weights; nothing is done yet.
+bd_cuda_grouped bd_cuda_grouped_rows(const bd_rt_grouped *shape, const void *x, const void *w);
+bd_cuda_grouped bd_cuda_grouped_terms(const bd_rt_grouped *shape, const void *x, const void *y);
+// Starts the kernels that make the copies, of which there may be none.
+void bd_cuda_round_rows(bd_rt *rt, const bd_rt_grouped *shape, const void *x, const void *w);
+void bd_cuda_round_terms(bd_rt *rt, const bd_rt_grouped *shape, const void *x, const void *y);
+
+// The ends of all samples in whole grains, each at least the one before and at most `rows`, until
+// the next call.
 const int32_t *bd_cuda_bounds(bd_rt *rt, const bd_rt_grouped *shape, const int32_t *ends);
 
 // warm.c. While rehearsing: a step makes such products, of at most this size.

@@ -23,7 +23,7 @@ static void clear(bd_rt *rt, const bd_rt_gemm *s, char *out) {
 }
 
 static void multiply(bd_rt *rt, const call *c, const bd_cuda_product *p, const void *a,
-                     const void *b) {
+                     const void *b, void *out) {
   bd_rt_device *const device = rt->device;
   const bd_rt_epilogue *const e = &c->epilogue;
   const int adds = e->kind == BD_RT_EPILOGUE_ADD;
@@ -33,8 +33,8 @@ static void multiply(bd_rt *rt, const call *c, const bd_cuda_product *p, const v
   bd_cuda_product_set_epilogue(p, e, sums);
   const cublasStatus_t status =
       cublasLtMatmul(device->blas, p->operation, &alpha, b, p->left, a, p->right, &beta,
-                     adds ? e->other : c->out, p->out, c->out, p->out, &p->algorithm,
-                     device->library, p->workspace_bytes, bd_cuda_now(rt)->stream);
+                     adds ? e->other : out, p->out, out, p->out, &p->algorithm, device->library,
+                     p->workspace_bytes, bd_cuda_now(rt)->stream);
   bd_cuda_product_check(rt, p, status, "cublasLtMatmul");
   if (!sums) return;
   bd_cuda_add(bd_cuda_now(rt), e->sums, sums, count);
@@ -50,12 +50,36 @@ static char *rounded_b(const bd_rt_gemm *s) {
   return rounded_a(s) + (bytes + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
 }
 
+// Rounded factors lie with the terms of a sum one after another, as the library wants them.
+static bd_rt_gemm rounded_shape(const bd_rt_gemm *s) {
+  bd_rt_gemm out = *s;
+  out.a_m = out.b_n = s->k;
+  out.a_k = out.b_k = 1;
+  out.a_batch = s->batch > 1 ? s->m * s->k : 0;
+  out.b_batch = s->batch > 1 ? s->n * s->k : 0;
+  return out;
+}
+
+// What does it: of a batch in 8 bits, all products or one.
 static bd_cuda_product *product_of(bd_rt *rt, const call *c) {
   const bd_rt_gemm *const s = &c->shape;
   const int f8 = bd_rt_is_f8(s);
+  const bd_rt_gemm stored = f8 ? rounded_shape(s) : *s;
   const bd_cuda_product_key k = bd_cuda_product_key_of(
-      s, &c->epilogue, f8, f8 ? rounded_a(s) : c->a, f8 ? rounded_b(s) : c->b, c->out);
-  return bd_cuda_product_of(rt, &k, &c->epilogue);
+      &stored, &c->epilogue, f8, f8 ? rounded_a(s) : c->a, f8 ? rounded_b(s) : c->b, c->out);
+  bd_cuda_product *const p = bd_cuda_product_of(rt, &k, &c->epilogue);
+  if (p->exists || !f8) return p;
+  const bd_cuda_product_key alone = bd_cuda_product_key_alone(&k);
+  return bd_cuda_product_of(rt, &alone, &c->epilogue);
+}
+
+// A batch that the library has no algorithm for is as many products one after another.
+static void multiply_rounded(bd_rt *rt, const call *c, const bd_cuda_product *p) {
+  const bd_rt_gemm *const s = &c->shape;
+  const int64_t out_bytes = s->out_batch * bd_rt_element_bytes(s->out_dtype);
+  for (int64_t i = 0; i < s->batch; i += p->key.batch)
+    multiply(rt, c, p, rounded_a(s) + i * s->m * s->k, rounded_b(s) + i * s->n * s->k,
+             (char *)c->out + i * out_bytes);
 }
 
 static void multiply_f8(bd_rt *rt, const call *c) {
@@ -72,7 +96,7 @@ static void multiply_f8(bd_rt *rt, const call *c) {
     bd_cuda_round_f8(bd_cuda_now(rt), &b, room, scales + BD_CUDA_F8_SCALES, rounded_b(s));
   bd_cuda_product_set_scales(p, scales + BD_CUDA_F8_SCALES + BD_CUDA_F8_INVERSE,
                              scales + BD_CUDA_F8_INVERSE);
-  multiply(rt, c, p, rounded_a(s), rounded_b(s));
+  multiply_rounded(rt, c, p);
 }
 
 static void run(bd_rt *rt, const void *args) {
@@ -85,7 +109,7 @@ static void run(bd_rt *rt, const void *args) {
   if (bd_rt_is_f8(s))
     multiply_f8(rt, c);
   else
-    multiply(rt, c, product_of(rt, c), c->a, c->b);
+    multiply(rt, c, product_of(rt, c), c->a, c->b, c->out);
 }
 
 // Member by member: what lies between members is no part of the call.

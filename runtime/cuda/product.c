@@ -37,23 +37,12 @@ static int32_t alignment_of(const void *address) {
   return address ? lowest_bit((uint64_t)(uintptr_t)address) : 0;
 }
 
-// Rounded factors lie with the terms of a sum one after another, as the library wants them.
-static void store_factors(bd_cuda_product_key *k, const bd_rt_gemm *s, int f8) {
-  if (f8) {
-    const int64_t many = s->batch > 1;
-    k->left = store(s->n, s->k, s->k, 1, many * s->n * s->k, BD_RT_BF16);
-    k->right = store(s->k, s->m, 1, s->k, many * s->m * s->k, BD_RT_BF16);
-    return;
-  }
-  k->left = store(s->n, s->k, s->b_n, s->b_k, s->b_batch, s->dtype);
-  k->right = store(s->k, s->m, s->a_k, s->a_m, s->a_batch, s->dtype);
-}
-
 bd_cuda_product_key bd_cuda_product_key_of(const bd_rt_gemm *s, const bd_rt_epilogue *e, int f8,
                                            const void *a, const void *b, const void *out) {
   bd_cuda_product_key k;
   memset(&k, 0, sizeof k);
-  store_factors(&k, s, f8);
+  k.left = store(s->n, s->k, s->b_n, s->b_k, s->b_batch, s->dtype);
+  k.right = store(s->k, s->m, s->a_k, s->a_m, s->a_batch, s->dtype);
   k.out = store(s->n, s->m, 1, s->out_m, s->out_batch, s->out_dtype);
   k.batch = s->batch;
   k.epilogue = e->kind;
@@ -66,6 +55,13 @@ bd_cuda_product_key bd_cuda_product_key_of(const bd_rt_gemm *s, const bd_rt_epil
   if (!f8) return k;
   k.left.dtype = BD_CUDA_F8 + s->f8[1];
   k.right.dtype = BD_CUDA_F8 + s->f8[0];
+  return k;
+}
+
+bd_cuda_product_key bd_cuda_product_key_alone(const bd_cuda_product_key *batch) {
+  bd_cuda_product_key k = *batch;
+  k.batch = 1;
+  k.left.batch_stride = k.right.batch_stride = k.out.batch_stride = 0;
   return k;
 }
 
@@ -176,6 +172,29 @@ void bd_cuda_product_check(const bd_rt *rt, const bd_cuda_product *p, cublasStat
              cublasLtGetStatusString(status), call, name);
 }
 
+static int is_f8(const bd_cuda_product_key *k) {
+  return k->left.dtype >= BD_CUDA_F8;
+}
+
+void bd_cuda_product_refuse(const bd_rt *rt, const bd_cuda_product *p) {
+  const bd_cuda_product_key *const k = &p->key;
+  char name[BD_TUNE_PRODUCT_BYTES];
+  if (!is_f8(k))
+    bd_cuda_product_check(rt, p, CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
+  bd_cuda_product_name(rt, p, name);
+  bd_rt_fail(BD_RT_EXIT_MACHINE,
+             "cuBLASLt of rank %d has no algorithm for a product in fp8 of %lld rows, %lld columns "
+             "and %lld terms: name its op in \"bf16\" of the plan, or compile with --precision "
+             "bf16 (cuBLASLt calls it %s)",
+             rt->rank, (long long)k->out.columns, (long long)k->out.rows, (long long)k->left.rows,
+             name);
+}
+
+// Whether it may be done otherwise.
+static int can_lack(const bd_cuda_product_key *k) {
+  return k->epilogue != BD_RT_EPILOGUE_NONE || (is_f8(k) && k->batch > 1);
+}
+
 int bd_cuda_product_ask(bd_rt *rt, const bd_cuda_product *p, int most,
                         cublasLtMatmulHeuristicResult_t *results) {
   cublasLtMatmulPreference_t preference;
@@ -197,9 +216,9 @@ int bd_cuda_product_ask(bd_rt *rt, const bd_cuda_product *p, int most,
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(rt->device->blas, p->operation, p->left, p->right, p->out,
                                      p->out, preference, most, results, &found);
-  // What it will not do besides a product it may also call an invalid value.
+  // What it will not do besides a product, or in 8 bits, it may also call an invalid value.
   if (status != CUBLAS_STATUS_NOT_SUPPORTED &&
-      (status != CUBLAS_STATUS_INVALID_VALUE || p->key.epilogue == BD_RT_EPILOGUE_NONE))
+      (status != CUBLAS_STATUS_INVALID_VALUE || (!can_lack(&p->key) && !is_f8(&p->key))))
     bd_cuda_product_check(rt, p, status, "cublasLtMatmulAlgoGetHeuristic");
   BD_CUDA_BLAS(cublasLtMatmulPreferenceDestroy(preference));
   return status == CUBLAS_STATUS_SUCCESS ? found : 0;
@@ -208,8 +227,7 @@ int bd_cuda_product_ask(bd_rt *rt, const bd_cuda_product *p, int most,
 static void choose(bd_rt *rt, bd_cuda_product *p) {
   cublasLtMatmulHeuristicResult_t result;
   p->exists = bd_cuda_product_ask(rt, p, 1, &result) > 0;
-  if (!p->exists && p->key.epilogue == BD_RT_EPILOGUE_NONE)
-    bd_cuda_product_check(rt, p, CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
+  if (!p->exists && !can_lack(&p->key)) bd_cuda_product_refuse(rt, p);
   if (!p->exists) return;
   p->algorithm = result.algo;
   p->workspace_bytes = result.workspaceSize;
@@ -237,7 +255,7 @@ static bd_cuda_product *create(bd_rt *rt, const bd_cuda_product_key *k, const bd
   p->out = layout_of(&k->out, k->batch);
   // Only the alignment of these counts: nothing is read.
   const float *const room = (const float *)(const void *)rt->device->room;
-  if (k->left.dtype >= BD_CUDA_F8) bd_cuda_product_set_scales(p, room, room);
+  if (is_f8(k)) bd_cuda_product_set_scales(p, room, room);
   bd_cuda_product_set_epilogue(
       p, e, bd_cuda_product_sum_count(k) > 0 ? bd_cuda_product_sums(rt->device, k) : NULL);
   choose(rt, p);

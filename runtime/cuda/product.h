@@ -32,17 +32,22 @@ struct bd_cuda_product {
   size_t workspace_bytes;
 };
 
-// `epilogue` has kind BD_RT_EPILOGUE_NONE where there is none. A product of factors that
-// bd_cuda_round_f8 has rounded reads them at `a` and `b`.
+// `epilogue` has kind BD_RT_EPILOGUE_NONE where there is none. With `f8` the factors have been
+// rounded by bd_cuda_round_f8, and the shape has their strides: 1 along k.
 bd_cuda_product_key bd_cuda_product_key_of(const bd_rt_gemm *shape, const bd_rt_epilogue *epilogue,
                                            int f8, const void *a, const void *b, const void *out);
-// Lives until bd_cuda_release_products. Ends the job where a product without epilogue has no
-// algorithm.
+// One of the products of a batch without epilogue, wherever it stands in it.
+bd_cuda_product_key bd_cuda_product_key_alone(const bd_cuda_product_key *batch);
+// Lives until bd_cuda_release_products. Ends the job where it has no algorithm, but for what may be
+// done otherwise: a product with an epilogue, and a batch of products in 8 bits.
 bd_cuda_product *bd_cuda_product_of(bd_rt *rt, const bd_cuda_product_key *key,
                                     const bd_rt_epilogue *epilogue);
 // Ends the job unless a call for this product succeeded.
 void bd_cuda_product_check(const bd_rt *rt, const bd_cuda_product *product, cublasStatus_t status,
                            const char *call);
+// Ends the job for want of an algorithm.
+void bd_cuda_product_refuse(const bd_rt *rt, const bd_cuda_product *product)
+    __attribute__((noreturn));
 // The library's first algorithms for a product, at most `most`, that fit the workspace and give the
 // same bits every time. Returns how many there are.
 int bd_cuda_product_ask(bd_rt *rt, const bd_cuda_product *product, int most,

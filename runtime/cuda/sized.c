@@ -52,9 +52,13 @@ int64_t bd_cuda_sized_size(const bd_cuda_sized *z) {
   return z->extent == BD_CUDA_ROWS ? z->shape.m : z->shape.k;
 }
 
+static int64_t class_size(const bd_cuda_sized *z, int64_t size) {
+  return bd_rt_least(bd_cuda_size_class(size), z->most);
+}
+
 void bd_cuda_sized_set(const bd_rt *rt, bd_cuda_sized *z, int64_t size) {
   *size_in(&z->shape, z->extent) = size;
-  const int64_t rows = z->extent == BD_CUDA_ROWS ? bd_cuda_size_class(size) : z->shape.m;
+  const int64_t rows = z->extent == BD_CUDA_ROWS ? class_size(z, size) : z->shape.m;
   z->sharers = bd_cuda_is_small(rt, rows, z->shape.n) ? BD_CUDA_FAN : 0;
 }
 
@@ -65,8 +69,9 @@ static int32_t lesser(int32_t a, int32_t b) {
 static bd_cuda_product *class_of(bd_rt *rt, const bd_cuda_sized *z) {
   const bd_rt_epilogue none = {.kind = BD_RT_EPILOGUE_NONE};
   bd_rt_gemm shape = z->shape;
-  *size_in(&shape, z->extent) = bd_cuda_size_class(bd_cuda_sized_size(z));
-  bd_cuda_product_key k = bd_cuda_product_key_of(&shape, &none, 0, z->a, z->b, z->out);
+  *size_in(&shape, z->extent) = class_size(z, bd_cuda_sized_size(z));
+  bd_cuda_product_key k =
+      bd_cuda_product_key_of(&shape, &none, z->a_scale != NULL, z->a, z->b, z->out);
   k.left_align = lesser(k.left_align, z->b_align);
   k.right_align = lesser(k.right_align, z->a_align);
   k.out_align = lesser(k.out_align, z->out_align);
@@ -106,8 +111,7 @@ static const bd_cuda_algorithm *fit_of(bd_rt *rt, const bd_cuda_product *p, int6
   if (is_fit(f, p, size)) return &f->algorithm;
   *f = (fit){.product = p, .size = size, .of_class = p->algorithm};
   if (bd_cuda_product_accepts(rt, p, &p->algorithm, &f->algorithm)) return &f->algorithm;
-  if (bd_cuda_product_ask(rt, p, 1, &result) == 0)
-    bd_cuda_product_check(rt, p, CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
+  if (bd_cuda_product_ask(rt, p, 1, &result) == 0) bd_cuda_product_refuse(rt, p);
   f->algorithm = (bd_cuda_algorithm){result.algo, result.workspaceSize};
   return &f->algorithm;
 }
@@ -115,9 +119,10 @@ static const bd_cuda_algorithm *fit_of(bd_rt *rt, const bd_cuda_product *p, int6
 static void multiply(bd_rt *rt, const bd_cuda_sized *z, cudaStream_t stream, int part) {
   bd_rt_device *const device = rt->device;
   const bd_cuda_product *const p = class_of(rt, z);
-  const int64_t size = bd_cuda_sized_size(z), class = bd_cuda_size_class(size);
+  const int64_t size = bd_cuda_sized_size(z), class = class_size(z, size);
   bd_cuda_algorithm with = {p->algorithm, p->workspace_bytes};
   const float alpha = 1, beta = z->shape.accumulate ? 1 : 0;
+  if (z->a_scale) bd_cuda_product_set_scales(p, z->b_scale, z->a_scale);
   if (size != class) {
     resize(p, z->extent, size);
     with = *fit_of(rt, p, size);

@@ -10,12 +10,15 @@
 // What differs of a product: m, its rows, or k, the terms of its sums.
 typedef enum bd_cuda_extent { BD_CUDA_ROWS, BD_CUDA_TERMS } bd_cuda_extent;
 
-// One product, of one batch and without 8 bits; out has stride 1 along n. Rows are a's and out's,
-// and a lies along k; terms lie one row after another in a and in b.
+// One product, of one batch; out has stride 1 along n. Rows are a's and out's, and a lies along k;
+// terms lie one row after another in a and in b, or, in 8 bits, side by side. Factors in 8 bits
+// have been rounded, and then sizes are multiples of BD_RT_F8_GRAIN.
 typedef struct bd_cuda_sized {
   bd_rt_gemm shape;
   bd_cuda_extent extent;
-  int32_t sharers; // see bd_cuda_product_key
+  int64_t least, most;            // of all sizes; no class is larger
+  const float *a_scale, *b_scale; // in 8 bits: what bd_cuda_product_set_scales takes; else NULL
+  int32_t sharers;                // see bd_cuda_product_key
   // Bytes that addresses are multiples of, of all such products: were it of one, its algorithm
   // would depend on where a group begins.
   int32_t a_align, b_align, out_align;

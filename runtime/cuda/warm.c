@@ -13,7 +13,10 @@
 void bd_cuda_expect_sized(bd_rt *rt, const bd_cuda_sized *largest) {
   bd_cuda_grouping *const g = rt->device->grouping;
   for (int i = 0; i < g->expected_count; i++)
-    if (bd_cuda_sized_alike(rt, &g->expected[i], largest)) return;
+    if (bd_cuda_sized_alike(rt, &g->expected[i], largest)) {
+      g->expected[i].least = bd_rt_least(g->expected[i].least, largest->least);
+      return;
+    }
   bd_cuda_sized *const all =
       realloc(g->expected, ((size_t)g->expected_count + 1) * sizeof *g->expected);
   if (!all) bd_rt_fail(BD_RT_EXIT_EXTERNAL, "out of memory");
@@ -27,7 +30,7 @@ void bd_cuda_run_expected(bd_rt *rt) {
   const cudaStream_t stream = bd_cuda_now(rt)->stream;
   for (int i = 0; i < g->expected_count; i++) {
     const int64_t most = bd_cuda_sized_size(&g->expected[i]);
-    for (int64_t size = 1; size <= most; size = bd_cuda_size_class(size) + 1) {
+    for (int64_t size = g->expected[i].least; size <= most; size = bd_cuda_size_class(size) + 1) {
       bd_cuda_sized z = g->expected[i];
       bd_cuda_sized_set(rt, &z, bd_rt_least(bd_cuda_size_class(size), most));
       bd_cuda_sized_start(rt, &z, stream, 0);

@@ -1,6 +1,7 @@
 // Products of rows in groups on the fake device, in a program's step, against plain loops: whatever
 // the ends are, and in whatever order its streams go on. Where a number must not be read lies NaN,
 // where none must be written the mark that was there.
+#include "runtime/float8.h"
 #include "runtime/half.h"
 #include "runtime/rank.h"
 #include "tests/device/children.h"
@@ -17,8 +18,9 @@ enum {
   MOST = 1 << 15, // numbers of an operand
   LIBRARY_BYTES = 16 << 20,
   GRADIENT = LIBRARY_BYTES,
-  GROWN = 3 * 8 * 12, // numbers of the gradient
-  OPERANDS = GRADIENT + 8192,
+  GROWN = 3 * 8 * 12,        // numbers of the gradient
+  ROUNDED = GRADIENT + 8192, // room for factors in 8 bits
+  OPERANDS = ROUNDED + 2 * MOST + 1024,
   ARENA_BYTES = OPERANDS + (8 * MOST + 2 * MOST_ENDS) * 4,
 };
 static const float MARK = 77;
@@ -68,9 +70,10 @@ static void fill(operand *o, float value) {
     o->host[i] = value;
 }
 
-// Small integers, whose sums have the same bits in every order.
-static float number(int64_t at) {
-  return (float)(at * 7 % 5 - 2);
+// Small integers, whose sums have the same bits in every order; those that are for 8 bits have more
+// digits than these.
+static float number(const bd_rt_grouped *s, int64_t at) {
+  return (float)(s->f8[0] ? at * 7 % 61 - 30 : at * 7 % 5 - 2);
 }
 
 static float rounded(int dtype, float value) {
@@ -86,14 +89,17 @@ typedef struct problem {
 } problem;
 
 #define SHAPE                                                                                      \
-  .batch = SAMPLES, .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .x_batch = 300 * 8,            \
-  .x_row = 8, .y_batch = 300 * 12, .y_row = 12, .w_group = 96, .w_k = 12, .w_n = 1
+  .batch = SAMPLES, .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .grain = 1,                    \
+  .x_batch = 300 * 8, .x_row = 8, .y_batch = 300 * 12, .y_row = 12, .w_group = 96, .w_k = 12,      \
+  .w_n = 1
 #define PADDED                                                                                     \
-  .batch = SAMPLES, .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .x_batch = 301 * 9,            \
-  .x_row = 9, .y_batch = 303 * 15, .y_row = 15, .w_group = 131, .w_k = 16, .w_n = 1
+  .batch = SAMPLES, .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .grain = 1,                    \
+  .x_batch = 301 * 9, .x_row = 9, .y_batch = 303 * 15, .y_row = 15, .w_group = 131, .w_k = 16,     \
+  .w_n = 1
 #define TURNED                                                                                     \
-  .batch = SAMPLES, .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .x_batch = 300 * 8,            \
-  .x_row = 8, .y_batch = 300 * 12, .y_row = 12, .w_group = 101, .w_k = 1, .w_n = 8
+  .batch = SAMPLES, .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .grain = 1,                    \
+  .x_batch = 300 * 8, .x_row = 8, .y_batch = 300 * 12, .y_row = 12, .w_group = 101, .w_k = 1,      \
+  .w_n = 8
 
 static const problem problems[] = {
     {"even groups", {SHAPE}, {60, 120, 180, 240, 300, 60, 120, 180, 240, 300}},
@@ -113,6 +119,7 @@ static const problem problems[] = {
      {.batch = 1,
       .rows = 33,
       .groups = 3,
+      .grain = 1,
       .n = 1,
       .k = 1,
       .x_batch = 33,
@@ -127,6 +134,7 @@ static const problem problems[] = {
      {.batch = 1,
       .rows = 20,
       .groups = 2,
+      .grain = 1,
       .n = 1029,
       .k = 3,
       .x_batch = 160,
@@ -141,6 +149,7 @@ static const problem problems[] = {
      {.batch = 1,
       .rows = 20,
       .groups = 2,
+      .grain = 1,
       .n = 3,
       .k = 1029,
       .x_batch = 20 * 1032,
@@ -153,13 +162,39 @@ static const problem problems[] = {
      {7, 18}},
 };
 
+#define GRAINS                                                                                     \
+  .batch = SAMPLES, .rows = 320, .groups = GROUPS, .n = 16, .k = 32, .grain = 16,                  \
+  .f8 = {BD_RT_E4M3, BD_RT_E5M2}
+
+// In 8 bits, all but the last.
+static const problem grains[] = {
+    {"groups in grains",
+     {GRAINS, .x_batch = 320 * 32, .x_row = 32, .y_batch = 320 * 16, .y_row = 16, .w_group = 512,
+      .w_k = 16, .w_n = 1},
+     {64, 64, 80, 240, 304, 0, 160, 176, 320, 320}},
+    {"groups that end within grains, with gaps",
+     {GRAINS, .x_batch = 321 * 40, .x_row = 40, .y_batch = 322 * 32, .y_row = 32, .w_group = 1040,
+      .w_k = 32, .w_n = 1},
+     {50, 20, -7, 1000, 3, 1, 17, 30, 31, 250}},
+    {"matrices along k in grains",
+     {GRAINS, .x_batch = 320 * 32, .x_row = 32, .y_batch = 320 * 16, .y_row = 16, .w_group = 768,
+      .w_k = 1, .w_n = 48},
+     {16, 16, 16, 16, 320, 0, 0, 0, 0, 0}},
+    {"rows along n that no grain fits",
+     {GRAINS, .x_batch = 320 * 32, .x_row = 32, .y_batch = 320 * 24, .y_row = 24, .w_group = 512,
+      .w_k = 16, .w_n = 1},
+     {64, 64, 80, 240, 304, 0, 160, 176, 320, 320}},
+};
+
 // Row r of sample b is group g's from *first on; returns where the group ends.
 static int64_t end_of(const problem *p, int64_t b, int64_t g, int64_t *first) {
+  const bd_rt_grouped *const s = &p->shape;
   int64_t last = 0;
   for (int64_t i = 0; i <= g; i++) {
-    const int64_t end = p->ends[b * p->shape.groups + i];
+    const int64_t end = p->ends[b * s->groups + i];
     *first = last;
-    if (end > last) last = end < p->shape.rows ? end : p->shape.rows;
+    while (last < end && last < s->rows)
+      last += s->grain;
   }
   return last;
 }
@@ -176,7 +211,7 @@ static int64_t w_at(const bd_rt_grouped *s, int64_t g, int64_t k, int64_t n) {
   return g * s->w_group + k * s->w_k + n * s->w_n;
 }
 
-// Numbers in the rows that are in groups, NaN elsewhere.
+// Numbers in the rows that are in groups, NaN elsewhere; in 8 bits the other rows count, and are 0.
 static void set_rows(const problem *p) {
   const bd_rt_grouped *const s = &p->shape;
   int64_t first, last;
@@ -184,11 +219,11 @@ static void set_rows(const problem *p) {
   fill(&y, NAN);
   for (int64_t b = 0; b < s->batch; b++) {
     last = end_of(p, b, s->groups - 1, &first);
-    for (int64_t r = 0; r < last; r++) {
+    for (int64_t r = 0; r < (s->f8[0] ? s->rows : last); r++) {
       for (int64_t k = 0; k < s->k; k++)
-        x.host[x_at(s, b, r, k)] = number(b * 3 + r * 11 + k);
+        x.host[x_at(s, b, r, k)] = r < last ? number(s, b * 3 + r * 11 + k) : 0;
       for (int64_t n = 0; n < s->n; n++)
-        y.host[y_at(s, b, r, n)] = number(b + r * 13 + n * 3);
+        y.host[y_at(s, b, r, n)] = r < last ? number(s, b + r * 13 + n * 3) : 0;
     }
   }
 }
@@ -198,7 +233,7 @@ static void set_matrices(const bd_rt_grouped *s) {
   for (int64_t g = 0; g < s->groups; g++)
     for (int64_t k = 0; k < s->k; k++)
       for (int64_t n = 0; n < s->n; n++)
-        w.host[w_at(s, g, k, n)] = number(g * 17 + k * 2 + n);
+        w.host[w_at(s, g, k, n)] = number(s, g * 17 + k * 2 + n);
 }
 
 static void expect_rows(const problem *p) {
@@ -240,6 +275,15 @@ static void expect_weights(const problem *p, int adds) {
       }
 }
 
+// What a product in 8 bits makes of its factors: numbers of up to five digits keep four, or three.
+// They are at most 30, by which the scale is this; of so few digits any other rounds alike.
+static void round_operand(const bd_rt_grouped *s, int format, operand *o) {
+  const float scale = format == BD_RT_E4M3 ? 8 : 1024;
+  if (!bd_rt_is_f8_grouped(s)) return;
+  for (int i = 0; i < MOST; i++)
+    o->host[i] = bd_rt_from_f8(format, bd_rt_to_f8(format, o->host[i] * scale)) / scale;
+}
+
 static void mark(int out_dtype, operand *o) {
   fill(o, MARK);
   stage(o, out_dtype);
@@ -273,6 +317,8 @@ static void check_rows(bd_rt *rt, const problem *p, const int32_t *ends) {
   stage(&x, p->shape.dtype);
   stage(&w, p->shape.dtype);
   mark(p->shape.out_dtype, &y);
+  round_operand(&p->shape, p->shape.f8[0], &x);
+  round_operand(&p->shape, p->shape.f8[1], &w);
   expect_rows(p);
   bring(&y), bring(&w), bring(&x);
   bd_rt_grouped_rows(rt, &p->shape, x.device, w.device, ends, y.device);
@@ -284,6 +330,8 @@ static void check_weights(bd_rt *rt, problem *p, const int32_t *ends, int accumu
   stage(&x, p->shape.dtype);
   stage(&y, p->shape.dtype);
   mark(p->shape.out_dtype, &dw);
+  round_operand(&p->shape, p->shape.f8[0], &x);
+  round_operand(&p->shape, p->shape.f8[1], &y);
   expect_weights(p, accumulate);
   bring(&dw), bring(&y), bring(&x);
   p->shape.accumulate = accumulate;
@@ -295,6 +343,7 @@ static void check_weights(bd_rt *rt, problem *p, const int32_t *ends, int accumu
 static void check_problem(bd_rt *rt, const problem *one, int dtype, int out_dtype, int64_t at) {
   problem p = *one;
   p.shape.dtype = dtype, p.shape.out_dtype = out_dtype;
+  p.shape.f8_room = bd_rt_arena(rt) + ROUNDED;
   const int32_t *const ends = brought(rt, &p, at);
   set_rows(&p);
   set_matrices(&p.shape);
@@ -312,6 +361,7 @@ static void check_gradient(bd_rt *rt) {
                      {.batch = 1,
                       .rows = 60,
                       .groups = 3,
+                      .grain = 1,
                       .n = 12,
                       .k = 8,
                       .x_batch = 480,
@@ -372,6 +422,11 @@ static void step(bd_rt *rt) {
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
       check_problem(rt, &problems[i], dtypes[d][0], dtypes[d][1],
                     i % 2 ? MOST_ENDS - SAMPLES * GROUPS : 0);
+  for (size_t i = 0; i < sizeof grains / sizeof *grains; i++)
+    for (int out_dtype = BD_RT_F32; out_dtype <= BD_RT_BF16; out_dtype++) {
+      check_true("what is in 8 bits", bd_rt_is_f8_grouped(&grains[i].shape) == (i < 3));
+      check_problem(rt, &grains[i], BD_RT_BF16, out_dtype, 0);
+    }
 }
 
 // --- The program.
@@ -464,6 +519,7 @@ static void multiply(bd_rt *rt, int64_t rows) {
                {.batch = 1,
                 .rows = MOST_ROWS,
                 .groups = 1,
+                .grain = 1,
                 .n = 8,
                 .k = 8,
                 .x_batch = 1,

@@ -335,6 +335,34 @@ if [[ $model = */mixtral ]]; then
   train cpu 1 $steps
   check_halves fp8 5e-3 2e-4
   grep -A6 '\.batch = 4, .m = 32' one-fp8/stage0.c | grep -q '\.f8_kept = {0, b > 0}' || fail "weights of experts are rounded again"
+  # Of a batch that the library has no algorithm for, one product after another: the same bits. Of none of them: what to do.
+  cp -r one-fp8 one-by-one
+  (export BD_FAKE_NO_F8=2; train_fake one-by-one 1 $steps $((seed++)))
+  check_bits one-fp8 one-by-one
+  [ "$(count one-by-one matmuls)" -gt "$(count one-fp8 matmuls)" ] || fail "batches in 8 bits are not taken apart"
+  (export BD_FAKE_NO_F8=2; train_fake one-by-one 1 $steps $((seed++)) --tune "$PWD/tuned.json")
+  check_losses one-fp8 one-by-one 1e-4
+  export BD_FAKE_NO_F8=1
+  start_fake one-fp8 1 $((seed++)) --steps 1
+  await_fake
+  unset BD_FAKE_NO_F8
+  [ "${statuses[0]}" = 14 ] || fail "a product in 8 bits without algorithm ends with ${statuses[0]}"
+  grep -q 'no algorithm for a product in fp8 of [0-9]* rows, [0-9]* columns and [0-9]* terms: name its op in "bf16" of the plan' one-fp8/log.0 ||
+    fail "it is not told what to do without: $(tail -1 one-fp8/log.0)"
+fi
+
+# In products of rows in groups, too.
+if [[ $model = */mixtral ]]; then
+  write_sorted sorted/mixtral "$root"
+  model=$PWD/sorted/mixtral precision=fp32 target=cpu steps=2
+  rm -rf cpu cpu-fp8 one-fp8 "$last-fp8"
+  plan_model cpu "$model" 1 1 1 8 1f1b - none -
+  build cpu
+  train cpu 1 $steps
+  check_halves fp8 5e-3 2e-4
+  for plan in one-fp8 "$last-fp8"; do
+    grep -A4 bd_rt_grouped_weights "$plan/stage0.c" | grep -q '\.f8 = {BD_RT_E4M3, BD_RT_E5M2}, \.f8_room = ' || fail "$plan has no groups in 8 bits"
+  done
 fi
 
 # Without masters the devices round by the CPU's random bits.

@@ -125,24 +125,38 @@ static record_operand ends_of(const bd_rt *rt, const bd_rt_grouped *s, const int
   return record_reads(rt, rt->device->ends_from[at], count * (int64_t)sizeof *ends);
 }
 
+// A product whose factors have so many elements.
+static void multiply_groups(bd_rt *rt, record_kind kind, const bd_rt_grouped *s,
+                            const int64_t elements[2], record_operand operands[MOST_OPERANDS],
+                            const int32_t *ends) {
+  const int64_t behind = (elements[0] + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
+  int count = 3;
+  operands[count++] = ends_of(rt, s, ends);
+  operands[count++] = record_library(rt);
+  if (bd_rt_is_f8_grouped(s))
+    operands[count++] = record_uses(rt, s->f8_room, BD_RT_ALIGNMENT + behind + elements[1]);
+  record_work(rt, kind, count, operands);
+}
+
 void bd_rt_grouped_rows(bd_rt *rt, const bd_rt_grouped *s, const void *x, const void *w,
                         const int32_t *ends, void *y) {
-  RECORD_WORK(
-      rt, RECORD_GROUPED_ROWS,
+  const int64_t elements[] = {s->batch * s->rows * s->k, s->groups * s->k * s->n};
+  record_operand operands[MOST_OPERANDS] = {
       record_reads(rt, x, span(s->dtype, s->batch, s->x_batch, s->rows, s->x_row, s->k, 1)),
       record_reads(rt, w, span(s->dtype, s->groups, s->w_group, s->k, s->w_k, s->n, s->w_n)),
-      record_writes(rt, y, span(s->out_dtype, s->batch, s->y_batch, s->rows, s->y_row, s->n, 1)),
-      ends_of(rt, s, ends), record_library(rt));
+      record_writes(rt, y, span(s->out_dtype, s->batch, s->y_batch, s->rows, s->y_row, s->n, 1))};
+  multiply_groups(rt, RECORD_GROUPED_ROWS, s, elements, operands, ends);
 }
 
 void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *s, const void *x, const void *y,
                            const int32_t *ends, void *w) {
   const int64_t bytes = span(s->out_dtype, s->groups, s->w_group, s->k, s->w_k, s->n, s->w_n);
-  RECORD_WORK(rt, RECORD_GROUPED_WEIGHTS,
-              record_reads(rt, x, span(s->dtype, s->batch, s->x_batch, s->rows, s->x_row, s->k, 1)),
-              record_reads(rt, y, span(s->dtype, s->batch, s->y_batch, s->rows, s->y_row, s->n, 1)),
-              s->accumulate ? record_updates(rt, w, bytes) : record_writes(rt, w, bytes),
-              ends_of(rt, s, ends), record_library(rt));
+  const int64_t elements[] = {s->batch * s->rows * s->k, s->batch * s->rows * s->n};
+  record_operand operands[MOST_OPERANDS] = {
+      record_reads(rt, x, span(s->dtype, s->batch, s->x_batch, s->rows, s->x_row, s->k, 1)),
+      record_reads(rt, y, span(s->dtype, s->batch, s->y_batch, s->rows, s->y_row, s->n, 1)),
+      s->accumulate ? record_updates(rt, w, bytes) : record_writes(rt, w, bytes)};
+  multiply_groups(rt, RECORD_GROUPED_WEIGHTS, s, elements, operands, ends);
 }
 
 void bd_rt_embed_dw(bd_rt *rt, int dtype, const int32_t *ids, const void *dout, int64_t count,

@@ -121,6 +121,30 @@ for ranks in 2 4; do
   check_losses experts-fp8.20 $name 1e-3
 done
 
+# So are products of rows in groups, also of parts of the samples and of the features; the plan may have them in bf16.
+write_sorted sorted "$(dirname "$(dirname "$here")")"
+long sorted-f32 sorted fp32 sorted-f32 0
+long sorted-fp8 sorted fp8 sorted-f32 3e-3
+grouped_in_8_bits() { grep -A4 'bd_rt_grouped_' "$1/stage0.c" | grep -c '\.f8 = ' || true; }
+mkdir sorted-fp8.20 && head -20 sorted-fp8/metrics.jsonl >sorted-fp8.20/metrics.jsonl
+for mesh in dp=2 tp=2; do
+  name=sorted-${mesh%=2}
+  precision=fp8 plan_model $name sorted 2 1 $mesh 8 - - none -
+  build $name
+  [ "$(grouped_in_8_bits $name)" = 9 ] || fail "products of groups of $name are not in 8 bits"
+  train $name 2 20
+  check_memory $name
+  check_losses sorted-fp8.20 $name 1e-3
+done
+sed '/"op": "grouped_contract"/s/"cuts"/"bf16": ["forward", "input", "weight"], "cuts"/' sorted-fp8.json >sorted-some.json
+cp sorted-fp8.model sorted-some.model
+cp sorted-fp8.ranks sorted-some.ranks
+build sorted-some
+[ "$(grouped_in_8_bits sorted-some)" = 0 ] || fail "products of groups are in 8 bits where the plan has them in bf16"
+train sorted-some 1 20
+check_losses sorted-fp8.20 sorted-some 2e-3
+cmp -s sorted-fp8.20/metrics.jsonl sorted-some/metrics.jsonl && fail "products of groups in 8 bits change nothing"
+
 # How unevenly 32,768 tokens load their experts is a number of f16, too; how many they are is none.
 mkdir uneven
 cat >uneven/config.json <<'END'

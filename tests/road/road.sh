@@ -38,6 +38,14 @@ write_mixtral() {
   sed 's/"max_position_embeddings": 24/"max_position_embeddings": 32, "expert_capacity": 32/' "$2/tests/oracle/mixtral/config.json" >"$1/config.json"
 }
 
+# FOLDER ROOT: one that drops no token, whose experts' rows begin at multiples of 16, of so many features that halves of them
+# are in grains, too.
+write_sorted() {
+  mkdir -p "$1"
+  sed 's/"max_position_embeddings": 24/"max_position_embeddings": 256/; s/"intermediate_size": 48/"intermediate_size": 64/' \
+    "$2/tests/oracle/mixtral/config.json" >"$1/config.json"
+}
+
 # [FILE]: the lines of a list of plans, without its comments.
 read_plans() { grep -vE '^ *(#|$)' "$@"; }
 

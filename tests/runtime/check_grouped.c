@@ -3,10 +3,12 @@
 // Exit 0: all agree. With an argument three threads take part, else one. Link: every source of
 // runtime/cpu.mk, with its flags.
 #include "runtime/backend.h"
+#include "runtime/float8.h"
 #include "tests/runtime/check.h"
 #include "tests/runtime/check_step.h"
 #include "tests/runtime/halves.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +21,7 @@ typedef struct sizes {
 } sizes;
 
 static bd_rt_grouped shape_of(int64_t rows, int64_t n, int64_t k, int transposed, sizes *out) {
-  bd_rt_grouped s = {.batch = BATCH, .rows = rows, .groups = GROUPS, .n = n, .k = k};
+  bd_rt_grouped s = {.batch = BATCH, .rows = rows, .groups = GROUPS, .n = n, .k = k, .grain = 1};
   s.x_row = k + 3, s.x_batch = (rows + 1) * s.x_row;
   s.y_row = n + 2, s.y_batch = (rows + 2) * s.y_row;
   s.w_k = transposed ? 1 : n + 1, s.w_n = transposed ? k + 1 : 1;
@@ -42,10 +44,10 @@ static void fill_ends(int way, int64_t rows, int32_t ends[BATCH * GROUPS]) {
     }
 }
 
-// The group of a row, or GROUPS.
-static int group_of(const int32_t *ends, int64_t row) {
+// The group of a row, or GROUPS; ends are rounded up to the grain.
+static int group_of(const bd_rt_grouped *s, const int32_t *ends, int64_t row) {
   int g = 0;
-  while (g < GROUPS && ends[g] <= row)
+  while (g < GROUPS && ends[g] <= row / s->grain * s->grain)
     g++;
   return g;
 }
@@ -55,7 +57,7 @@ static void expect_rows(const bd_rt_grouped *s, const float *x, const float *w, 
   for (int64_t b = 0; b < s->batch; b++)
     for (int64_t r = 0; r < s->rows; r++)
       for (int64_t j = 0; j < s->n; j++) {
-        const int g = group_of(ends + b * GROUPS, r);
+        const int g = group_of(s, ends + b * GROUPS, r);
         double sum = 0;
         for (int64_t c = 0; g < GROUPS && c < s->k; c++)
           sum += (double)x[b * s->x_batch + r * s->x_row + c] *
@@ -73,7 +75,7 @@ static void expect_weights(const bd_rt_grouped *s, const float *x, const float *
         double sum = s->accumulate ? *at : 0;
         for (int64_t b = 0; b < s->batch; b++)
           for (int64_t r = 0; r < s->rows; r++)
-            if (group_of(ends + b * GROUPS, r) == g)
+            if (group_of(s, ends + b * GROUPS, r) == g)
               sum += (double)x[b * s->x_batch + r * s->x_row + c] *
                      y[b * s->y_batch + r * s->y_row + j];
         *at = (float)sum;
@@ -101,6 +103,33 @@ static void give_back(int dtype, void *taken, float *x, int64_t count) {
   from_halves(dtype, taken, count, x);
 }
 
+// The numbers of `count` matrices as 8 bits hold them, each a multiple of the scale's unit.
+static void round_all(int format, float *x, int64_t count, int64_t between, int64_t rows,
+                      int64_t columns, int64_t row, int64_t column) {
+  float most = 0, *at;
+  for (int turn = 0; turn < 2; turn++) {
+    const float scale = bd_rt_f8_scale(format, bd_rt_bits_of(most));
+    for (int64_t b = 0; b < count; b++)
+      for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) {
+          at = &x[b * between + i * row + j * column];
+          if (turn)
+            *at = bd_rt_from_f8(format, bd_rt_to_f8(format, *at * scale)) / scale;
+          else
+            most = fmaxf(most, fabsf(*at));
+        }
+  }
+}
+
+// The factors of a product in 8 bits.
+static void round_factors(const bd_rt_grouped *s, int weights, float *x, float *w, float *y) {
+  round_all(s->f8[0], x, s->batch, s->x_batch, s->rows, s->k, s->x_row, 1);
+  if (weights)
+    round_all(s->f8[1], y, s->batch, s->y_batch, s->rows, s->n, s->y_row, 1);
+  else
+    round_all(s->f8[1], w, s->groups, s->w_group, s->k, s->n, s->w_k, s->w_n);
+}
+
 static void drop(int dtype, void *taken) {
   if (dtype != BD_RT_F32) free(taken);
 }
@@ -117,6 +146,7 @@ static void check_product(bd_rt *rt, bd_rt_grouped s, sizes size, int weights, i
   void *const out = take(s.out_dtype, result, count);
   float *const expected = numbers(count, 4), *const got = numbers(count, 5);
   memcpy(expected, result, (size_t)count * sizeof *expected);
+  if (bd_rt_is_f8_grouped(&s)) round_factors(&s, weights, x, w, y);
   const int32_t *const there = bd_rt_fetch_ends(rt, 0, ends, BATCH * GROUPS);
   if (weights) {
     expect_weights(&s, x, y, ends, expected);
@@ -145,6 +175,33 @@ static void check_ways(bd_rt *rt, int64_t rows, int64_t n, int64_t k, int dtype,
     }
 }
 
+// In grains of rows; in 8 bits where grains, features and the result's strides are multiples of 16.
+static void check_grains(bd_rt *rt, int64_t rows, int64_t n, int64_t k, int64_t grain,
+                         int in_8_bits) {
+  for (int way = 0; way < 4; way++)
+    for (int variant = 0; variant < 6; variant++) {
+      const int weights = variant >= 2, transposed = variant % 2;
+      bd_rt_grouped s = {.batch = BATCH,
+                         .rows = rows,
+                         .groups = GROUPS,
+                         .n = n,
+                         .k = k,
+                         .grain = grain,
+                         .accumulate = variant >= 4,
+                         .dtype = BD_RT_BF16};
+      s.f8[0] = weights || !transposed ? BD_RT_E4M3 : BD_RT_E5M2;
+      s.f8[1] = weights ? BD_RT_E5M2 : BD_RT_E4M3;
+      s.x_row = k + 3, s.x_batch = (rows + 1) * s.x_row;
+      s.y_row = n + 16, s.y_batch = (rows + 2) * s.y_row;
+      s.w_k = transposed ? 1 : n + 16, s.w_n = transposed ? k + 16 : 1;
+      s.w_group = (transposed ? n : k) * (transposed ? k + 16 : n + 16) + 5;
+      s.out_dtype = way % 2 ? BD_RT_F32 : BD_RT_BF16;
+      check_true("what is in 8 bits", bd_rt_is_f8_grouped(&s) == in_8_bits);
+      check_product(rt, s, (sizes){BATCH * s.x_batch, BATCH * s.y_batch, GROUPS * s.w_group},
+                    weights, way);
+    }
+}
+
 static void step(bd_rt *rt) {
   static const int64_t sizes[][3] = {{1, 1, 1},    {7, 5, 3},   {40, 33, 17}, {24, 600, 9},
                                      {30, 4, 300}, {700, 6, 5}, {12, 5, 0}};
@@ -158,6 +215,10 @@ static void step(bd_rt *rt) {
   }
   check_ways(rt, 90, 40, 1100, BD_RT_F32, BD_RT_F32);
   check_ways(rt, 1300, 20, 40, BD_RT_BF16, BD_RT_BF16);
+  check_grains(rt, 96, 32, 48, 16, 1);
+  check_grains(rt, 384, 16, 272, 128, 1);
+  check_grains(rt, 96, 32, 48, 8, 0);
+  check_grains(rt, 96, 24, 48, 16, 0);
 }
 
 // The digest tells runs on other numbers of threads apart.

@@ -268,6 +268,12 @@ static uint32_t alignment_of(const void *address) {
   return (uint32_t)(bits & -bits);
 }
 
+// BD_FAKE_NO_F8: of products in 8 bits, how many at once there is no algorithm for, nor for more.
+static int lacks_f8(const bd_fake_matmul *problem) {
+  const long long least = bd_fake_setting("BD_FAKE_NO_F8", 0);
+  return bd_fake_unit(&problem->a) == 1 && least && problem->d.batch >= least;
+}
+
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
@@ -279,6 +285,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   const bd_fake_matmul problem = problem_of(__func__, desc, a, b, c, d);
   if (requested < 1) bd_fake_fault(__func__, "%d algorithms are asked for", requested);
   *out_count = 0;
+  if (lacks_f8(&problem)) return CUBLAS_STATUS_NOT_SUPPORTED;
   // The library says either of what it has no algorithm for.
   if ((uint32_t)bd_fake_setting("BD_FAKE_NO_EPILOGUE", 0) == problem.desc.epilogue)
     return problem.desc.aux ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_NOT_SUPPORTED;

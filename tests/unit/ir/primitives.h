@@ -139,7 +139,8 @@ static const char heads_graph[] =
     "  }\n"
     "}\n";
 
-// Products of rows in groups, some of them empty, with a row behind the last.
+// Products of rows in groups, some of them empty, with a row behind the last; of one product groups
+// have whole pairs of rows.
 static const char grouped_graph[] =
     "braid graph \"grouped\" {\n"
     "  weight @w : f32[6,6,10] stored \"w\" [6,6,10] init ones\n"
@@ -157,7 +158,7 @@ static const char grouped_graph[] =
     "    %ends = min(%sums, %seven) : i32[B,6]\n"
     "    %y = grouped_contract(%x, %w, %ends) : f32[B,8,10]\n"
     "    %s = sigmoid(%y) : f32[B,8,10]\n"
-    "    %z = grouped_contract(%s, %u, %ends) : f32[B,8,6]\n"
+    "    %z = grouped_contract(%s, %u, %ends) {grain=2} : f32[B,8,6]\n"
     "    %back = grouped_contract(%s, %w, %ends) {transpose=1} : f32[B,8,6]\n"
     "    %both = mul(%z, %back) : f32[B,8,6]\n"
     "    %l = reduce_sum(%both) {rule=\"ABC->\"} : f32[]\n"

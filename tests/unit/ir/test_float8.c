@@ -166,6 +166,94 @@ static void experts_are_rounded(void **state) {
   }
 }
 
+// --- Rows in groups: B samples of ROWS rows, in groups of which one begins within a grain.
+
+enum { ROWS = 64 };
+
+static const int group_ends[B][E] = {{16, 30, 48}, {0, 64, 64}};
+
+// The group of a row, or E; ends are rounded up to the grain, of 8 or 16.
+static int group_of(int sample, int row) {
+  int g = 0;
+  while (g < E && group_ends[sample][g] <= row / 16 * 16)
+    g++;
+  return g;
+}
+
+static double *numbers(bd_ctx *ctx, int count, double step) {
+  double *out = BD_NEW_ARRAY(ctx->arena, double, count);
+  for (int i = 0; i < count; i++)
+    out[i] = bd_rt_from_bf16(bd_rt_to_bf16((float)sin(i * step) / (float)(1 + i % 7)));
+  return out;
+}
+
+// out = op(x, w), `factors` of these types, with the ends above.
+static bd_tensor run_grouped(bd_ctx *ctx, bd_op_kind kind, const bd_tensor *x, const bd_tensor *w,
+                             int attr_count, const bd_attr *attrs) {
+  bd_function *f = bd_function_create(ctx, "f");
+  bd_type ends = {BD_I32, 2, {B, E}};
+  double at[B * E];
+  for (int i = 0; i < B * E; i++)
+    at[i] = group_ends[i / E][i % E];
+  bd_id out, in[] = {bd_function_add_param(ctx, f, "x", x->type),
+                     bd_function_add_param(ctx, f, "w", w->type),
+                     bd_function_add_param(ctx, f, "ends", ends)};
+  assert_int_equal(bd_build(ctx, f, kind, 3, in, attr_count, attrs, BD_NOWHERE, &out), BD_OK);
+  bd_function_add_result(ctx, f, out);
+  bd_tensor factors[] = {*x, *w, {ends, at}}, *results;
+  bd_random_key key = {0};
+  assert_int_equal(bd_interpret_function(ctx, NULL, f, factors, &key, &results, NULL), BD_OK);
+  return results[0];
+}
+
+// As of places: with a grain of 16 the products are those of rounded factors, with one of 8 of the
+// factors as they are.
+static void rows_in_groups_are_rounded(void **state) {
+  (void)state;
+  for (int grain = 16; grain >= 8; grain -= 8) {
+    bd_ctx *ctx = bd_ctx_create();
+    bd_tensor x = {{BD_BF16, 3, {B, ROWS, C}}, numbers(ctx, B * ROWS * C, 0.7)};
+    bd_tensor w = {{BD_BF16, 3, {E, C, F}}, numbers(ctx, E * C * F, 1.3)};
+    bd_attr attrs[] = {bd_attr_int(ctx, "grain", grain), bd_attr_string(ctx, "dtype", "f32"),
+                       bd_attr_string(ctx, "fp8", "e4m3,e5m2")};
+    bd_tensor y = run_grouped(ctx, BD_OP_GROUPED_CONTRACT, &x, &w, 3, attrs);
+    double *a = numbers(ctx, B * ROWS * C, 0.7), *b = numbers(ctx, E * C * F, 1.3);
+    if (grain == 16) {
+      round_all(BD_RT_E4M3, a, B * ROWS * C);
+      round_all(BD_RT_E5M2, b, E * C * F);
+    }
+    for (int at = 0; at < B * ROWS * F; at++) {
+      int row = at / F, g = group_of(row / ROWS, row % ROWS);
+      double sum = 0;
+      for (int c = 0; g < E && c < C; c++)
+        sum += a[row * C + c] * b[(g * C + c) * F + at % F];
+      assert_true(fabs(y.data[at] - sum) < 1e-6);
+    }
+    bd_ctx_destroy(ctx);
+  }
+}
+
+static void gradients_of_groups_are_rounded(void **state) {
+  (void)state;
+  bd_ctx *ctx = bd_ctx_create();
+  bd_tensor x = {{BD_BF16, 3, {B, ROWS, C}}, numbers(ctx, B * ROWS * C, 0.7)};
+  bd_tensor dy = {{BD_BF16, 3, {B, ROWS, F}}, numbers(ctx, B * ROWS * F, 0.3)};
+  bd_attr attrs[] = {bd_attr_int(ctx, "grain", 16), bd_attr_string(ctx, "dtype", "f32"),
+                     bd_attr_string(ctx, "fp8", "e4m3,e5m2")};
+  bd_tensor dw = run_grouped(ctx, BD_OP_GROUPED_CONTRACT_DW, &x, &dy, 3, attrs);
+  double *a = numbers(ctx, B * ROWS * C, 0.7), *b = numbers(ctx, B * ROWS * F, 0.3);
+  round_all(BD_RT_E4M3, a, B * ROWS * C);
+  round_all(BD_RT_E5M2, b, B * ROWS * F);
+  for (int at = 0; at < E * C * F; at++) {
+    double sum = 0;
+    for (int row = 0; row < B * ROWS; row++)
+      if (group_of(row / ROWS, row % ROWS) == at / (C * F))
+        sum += a[row * C + at / F % C] * b[row * F + at % F];
+    assert_true(fabs(dw.data[at] - sum) < 1e-5);
+  }
+  bd_ctx_destroy(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(codes_are_rounded_alike),
@@ -173,6 +261,8 @@ int main(void) {
       cmocka_unit_test(attributes_are_read),
       cmocka_unit_test(grains_are_counted),
       cmocka_unit_test(experts_are_rounded),
+      cmocka_unit_test(rows_in_groups_are_rounded),
+      cmocka_unit_test(gradients_of_groups_are_rounded),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,6 +84,15 @@ static void test_grouped_contract(void **state) {
   set_int(b, "filled", 65);
   expect_fail(b, BD_OP_GROUPED_CONTRACT, "filled is 65, of 64 rows");
   b->attr_count = 0;
+  set_int(b, "grain", 16);
+  make(b, BD_OP_GROUPED_CONTRACT);
+  b->attr_count = 0;
+  set_int(b, "grain", 24);
+  expect_fail(b, BD_OP_GROUPED_CONTRACT, "the grain 24 does not divide 64 rows");
+  b->attr_count = 0;
+  b->attrs[b->attr_count++] = bd_attr_string(b->ctx, "fp8", "e4m3,e4m3");
+  expect_fail(b, BD_OP_GROUPED_CONTRACT, "fp8=\"e4m3,e4m3\" on f32: products of bf16 take");
+  b->attr_count = 0;
   set_int(b, "transpose", 1);
   expect_fail(b, BD_OP_GROUPED_CONTRACT, "'f' of rule");
   b->attr_count = 0;

@@ -167,9 +167,11 @@ static void test_gathers_behind_forward(void **unused) {
   assert_true(fabs(several.once - once.once - gather * 7 / 8) < 1e-9 * gather);
   assert_true(fabs(several.apply - once.apply - gather * 7 / 8) < 1e-9 * gather);
   assert_true(end_of(&model, rows, true, 0, true).once == several.once);
-  assert_true(end_of(&model, rows, false, 1, true).once == end_of(&model, rows, false, 0, false).once);
+  assert_true(end_of(&model, rows, false, 1, true).once ==
+              end_of(&model, rows, false, 0, false).once);
   model.cluster = &cpu;
-  assert_true(end_of(&model, rows, true, 1, true).once == end_of(&model, rows, true, 0, false).once);
+  assert_true(end_of(&model, rows, true, 1, true).once ==
+              end_of(&model, rows, true, 0, false).once);
 }
 
 // A ring within a node is no slower than one of as many ranks over nodes; many ranks of a node
@@ -261,7 +263,8 @@ static void test_rates_by_operands(void **unused) {
 // An op that multiplies `tokens` rows by a square matrix in bf16, marked for 8 bits or not.
 static bd_function *square_product(int64_t tokens, int64_t width, bool marked, bd_index_map *map) {
   bd_function *f = bd_function_create(ctx, "f");
-  bd_type types[BD_MAX_RESULTS], x = {BD_BF16, 2, {tokens, width}}, w = {BD_BF16, 2, {width, width}};
+  bd_type types[BD_MAX_RESULTS], x = {BD_BF16, 2, {tokens, width}},
+                                 w = {BD_BF16, 2, {width, width}};
   bd_id product,
       in[] = {bd_function_add_param(ctx, f, "x", x), bd_function_add_param(ctx, f, "w", w)};
   bd_attr attrs[] = {bd_attr_string(ctx, "rule", "ab,bc->ac"),
@@ -364,18 +367,24 @@ static void test_parts_of_ops(void **unused) {
   }
 }
 
-// A product of rows in groups: x, or what comes in its place, and the other factor.
-static bd_function *grouped_product(bd_op_kind kind, bool transposed, int64_t groups) {
+// A product of rows in groups: x, or what comes in its place, and the other factor; marked for 8
+// bits where it has a grain.
+static bd_function *grouped_product(bd_op_kind kind, bool transposed, int64_t groups, int64_t c,
+                                    int64_t grain) {
   bd_function *f = bd_function_create(ctx, "f");
   bool weights = kind == BD_OP_GROUPED_CONTRACT_DW;
-  bd_type x = {BD_BF16, 3, {BD_DIM_BATCH, 2048, transposed ? 1536 : 1024}};
-  bd_type y = {BD_BF16, 3, {BD_DIM_BATCH, 2048, 1536}}, w = {BD_BF16, 3, {groups, 1024, 1536}};
+  int64_t wide = c / 2 * 3;
+  bd_type x = {BD_BF16, 3, {BD_DIM_BATCH, 2048, transposed ? wide : c}};
+  bd_type y = {BD_BF16, 3, {BD_DIM_BATCH, 2048, wide}}, w = {BD_BF16, 3, {groups, c, wide}};
   bd_type ends = {BD_I32, 2, {BD_DIM_BATCH, groups}};
   bd_id made, in[] = {bd_function_add_param(ctx, f, "x", x),
                       bd_function_add_param(ctx, f, "o", weights ? y : w),
                       bd_function_add_param(ctx, f, "ends", ends)};
-  bd_attr attr = bd_attr_int(ctx, "transpose", 1);
-  assert_int_equal(bd_build(ctx, f, kind, 3, in, transposed, &attr, BD_NOWHERE, &made), BD_OK);
+  bd_attr attrs[] = {bd_attr_int(ctx, "transpose", 1), bd_attr_int(ctx, "grain", grain),
+                     bd_attr_string(ctx, "fp8", weights ? "e4m3,e5m2" : "e4m3,e4m3")};
+  int first = !transposed, count = grain ? 2 : 0;
+  assert_int_equal(
+      bd_build(ctx, f, kind, 3, in, transposed + count, attrs + first, BD_NOWHERE, &made), BD_OK);
   return f;
 }
 
@@ -389,7 +398,7 @@ static void test_grouped_products(void **unused) {
     bd_op_kind kind = way == 2 ? BD_OP_GROUPED_CONTRACT_DW : BD_OP_GROUPED_CONTRACT;
     double before = 0;
     for (int64_t groups = 1; groups <= 64; groups *= 4) {
-      bd_function *f = grouped_product(kind, way == 1, groups);
+      bd_function *f = grouped_product(kind, way == 1, groups, 1024, 0);
       bd_index_map map;
       bd_type types[BD_MAX_RESULTS];
       bd_cost_model model = {&cluster, {1, {1}}, 8}, half = {&cluster, {1, {1}}, 4};
@@ -403,6 +412,41 @@ static void test_grouped_products(void **unused) {
       before = seconds;
     }
   }
+}
+
+// Marked products of groups take the lesser of both: 8 bits where groups are long, bf16 where one
+// sample's rows are few for each matrix, and where groups do not begin at multiples of 16.
+static void test_marked_groups(void **unused) {
+  (void)unused;
+  static const struct {
+    int64_t samples, groups, width, grain;
+    bool stays;
+  } cases[] = {{8, 1, 8192, 128, false}, {8, 1, 8192, 8, true}, {1, 64, 1024, 16, true}};
+  static const int8_t split[BD_MAX_AXES] = {-1, -1, -1, -1};
+  bd_cluster cluster = load("h100:1x1");
+  for (int way = 0; way < 3; way++)
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+      bd_op_kind kind = way == 2 ? BD_OP_GROUPED_CONTRACT_DW : BD_OP_GROUPED_CONTRACT;
+      const int64_t groups = cases[i].groups, c = cases[i].width;
+      bd_function *f = grouped_product(kind, way == 1, groups, c, cases[i].grain);
+      bd_function *plain = grouped_product(kind, way == 1, groups, c, 0);
+      bd_index_map map;
+      bd_type types[BD_MAX_RESULTS];
+      bd_cost_model model = {&cluster, {1, {1}}, cases[i].samples};
+      assert_int_equal(bd_op_infer(ctx, f, &f->ops[0], &map, types), BD_OK);
+      double marked = bd_cost_arithmetic(&model, f, &f->ops[0], &map, split);
+      double bf16 = bd_cost_arithmetic(&model, plain, &plain->ops[0], &map, split);
+      double chosen = bd_cost_choose_arithmetic(&model, f, &f->ops[0], &map, split);
+      assert_int_equal(bd_cost_prefers_bf16(&model, f, &f->ops[0], &map, split), cases[i].stays);
+      assert_true(chosen == (cases[i].stays ? bf16 : marked) && chosen <= marked);
+      // Of factors that are rounded all numbers are read twice and written once.
+      double rows = (double)cases[i].samples * 2048, width = (double)c, wide = width * 1.5;
+      double factors = way == 2 ? rows * (width + wide)
+                                : rows * (way ? wide : width) + (double)groups * width * wide;
+      double rounding = factors * 5 / cluster.memory_bytes_per_second;
+      assert_true(cases[i].stays || marked > rounding + 2 * rows * width * wide / cluster.flops.f8);
+      hold_share(plain, &plain->ops[0], &cluster);
+    }
 }
 
 // Small products run beside one another: in the mean one takes less than by itself, and never less
@@ -587,6 +631,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_parts_of_products, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_parts_of_ops, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_grouped_products, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_marked_groups, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_products_beside, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_parts_of_marked_products, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_materialized_attention, open, drop_ctx),
