@@ -105,12 +105,12 @@ static bool may_fit(const bd_search *s) {
   return false;
 }
 
-// Solves items, one after another, until there is a plan, or in vain.
+// Solves items, one after another, until there is a plan, or in vain. They are bounded within their
+// memory before, a few at once.
 static bd_status solve_some(bd_search *s, int (*next_of)(bd_search *), int tries) {
   for (int most = s->solved + tries; s->solved < most && !s->found && !bd_search_is_over(s);) {
-    int next = next_of(s);
-    if (next < 0) break;
-    bd_batch_add(s, next);
+    bd_batch_fill(s, EARLY_WEIGHT, next_of);
+    if (!s->attempt_count) break;
     BD_TRY(bd_batch_run(s));
   }
   return BD_OK;
