@@ -3,6 +3,7 @@
 #include "ir/optimizer.h"
 #include "ir/pass.h"
 #include "planner/full/full.h"
+#include "planner/least.h"
 #include <math.h>
 #include <string.h>
 
@@ -36,6 +37,7 @@ static bd_status try_it(bd_ctx *ctx, void *arg) {
                                           t->request.gradients, t->request.target);
   BD_TRY(bd_pass_run_list(ctx, passes, NULL, stderr, graph, &train));
   t->request.sequence = bd_module_sequence(graph);
+  if (!t->request.full && !bd_least_fits(train, t->of->cluster, &t->request)) return BD_OK;
   BD_TRY((t->request.full ? bd_plan_look_full : bd_plan_look)(ctx, train, t->of->cluster,
                                                               &t->request, &outcome));
   t->fits = outcome.found && (!t->options.sequence || t->request.sequence == t->options.sequence);

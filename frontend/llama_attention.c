@@ -67,8 +67,7 @@ static bd_id project_turned(builder *b, bd_layer *layer, bd_id x, char letter, i
       bd_attr_ints(g->ctx, "dims", 4, (int64_t[]){BD_DIM_BATCH, b->sequence, heads, c->head_width});
   if (all)
     y = bd_graph_op(g, bd_intern_f(g->ctx, "%c_heads", letter), BD_OP_RESHAPE, 1, &y, 1, &dims);
-  bd_rotary rotary = {c->rope_theta, c->turned, c->stretch};
-  return bd_transformer_rotate(g, bd_intern_f(g->ctx, "%c_rotated", letter), y, &rotary);
+  return bd_transformer_rotate(g, bd_intern_f(g->ctx, "%c_rotated", letter), y, &c->rotary);
 }
 
 bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {

@@ -49,7 +49,7 @@ static bd_llama_config llama_config(int64_t vocabulary, int64_t positions, int64
                            .inner = inner,
                            .activation = BD_OP_SILU,
                            .epsilon = 1e-5,
-                           .rope_theta = rope_theta,
+                           .rotary.theta = rope_theta,
                            .dropout_attention = dropout,
                            .init_scale = 0.02,
                            .stored_prefix = "model.",

@@ -37,9 +37,8 @@ typedef struct bd_rotary {
 typedef struct bd_llama_config {
   int64_t vocabulary, positions, width, layers, heads, kv_heads, head_width, inner;
   bd_op_kind activation;
-  double epsilon, rope_theta;
-  bd_rope_stretch stretch;
-  int64_t turned; // elements of a head that rotary positions turn; 0: all
+  double epsilon;
+  bd_rotary rotary;
   double dropout_attention, dropout_residual, init_scale;
   bool tied, mlp_bias;
   bool fused;              // matrices that read the same are parts of one stored tensor

@@ -68,6 +68,7 @@ typedef struct bd_strategy {
   unsigned char (*cut)[BD_MAX_AXES]; // per op and mesh axis: what the split cuts, a bd_cut
   const bool *recomputed;            // per op: runs again in backward
   bd_loc loc;                        // in its file, if it was read
+  const bd_loc *op_loc, *value_loc;  // the same per op and value; NULL: it was not
 } bd_strategy;
 
 typedef struct bd_layer_range {

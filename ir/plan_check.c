@@ -7,9 +7,19 @@ static bd_status refuse(bd_ctx *ctx, const bd_plan *plan, const char *message) {
   return bd_fail(ctx, BD_INVALID, plan->loc, "plan for '%s': %s", plan->model, message);
 }
 
+// Where a strategy says what it does with an op, or a value.
+static bd_loc place_of_op(const bd_strategy *strategy, int op) {
+  return strategy->op_loc ? strategy->op_loc[op] : strategy->loc;
+}
+
+static bd_loc place_of_value(const bd_strategy *strategy, bd_id value) {
+  return strategy->value_loc ? strategy->value_loc[value] : strategy->loc;
+}
+
 static bd_status check_form(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *mesh,
-                            const bd_strategy *strategy, const bd_value *value,
-                            const bd_sharding *form) {
+                            const bd_strategy *strategy, const bd_function *function, bd_id index) {
+  const bd_value *value = &function->values[index];
+  const bd_sharding *form = &strategy->form[index];
   for (int dim = 0; dim < value->type.rank; dim++) {
     int axes = 0;
     for (int axis = 0; axis < mesh->axes; axis++)
@@ -18,23 +28,24 @@ static bd_status check_form(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *mes
     int64_t extent = bd_extent(value->type.dims[dim], plan->micro_batch);
     bool exact = axes > 1 || value->type.dims[dim] == BD_DIM_BATCH;
     if (exact && extent % parts)
-      return bd_fail(ctx, BD_INVALID, strategy->loc,
+      return bd_fail(ctx, BD_INVALID, place_of_value(strategy, index),
                      "strategy '%s': value '%s' has %lld along dimension %d, which %d parts do not "
                      "divide",
                      strategy->name, value->name, (long long)extent, dim, parts);
   }
   if (bd_sharding_has_partial(form))
-    return bd_fail(ctx, BD_INVALID, strategy->loc, "strategy '%s': value '%s' settles partial",
-                   strategy->name, value->name);
+    return bd_fail(ctx, BD_INVALID, place_of_value(strategy, index),
+                   "strategy '%s': value '%s' settles partial", strategy->name, value->name);
   return BD_OK;
 }
 
 // Accumulators are cut further than their weight evenly and along one axis, over which it is whole.
 static bd_status check_gradient(bd_ctx *ctx, const bd_mesh *mesh, const bd_strategy *strategy,
-                                const bd_value *value, const bd_sharding *form,
-                                const bd_sharding *gradient, bool is_weight) {
+                                const bd_function *function, bd_id index) {
+  const bd_value *value = &function->values[index];
+  const bd_sharding *form = &strategy->form[index], *gradient = &strategy->gradient[index];
   int cuts = 0;
-  bool good = is_weight;
+  bool good = bd_function_is_weight(function, index);
   for (int axis = 0; axis < BD_MAX_AXES; axis++) {
     int dim = gradient->at[axis];
     if (dim == form->at[axis]) continue;
@@ -43,7 +54,7 @@ static bd_status check_gradient(bd_ctx *ctx, const bd_mesh *mesh, const bd_strat
            bd_sharding_parts(mesh, form, dim) == 1 && value->type.dims[dim] % mesh->size[axis] == 0;
   }
   if (cuts > 0 && (!good || cuts > 1))
-    return bd_fail(ctx, BD_INVALID, strategy->loc,
+    return bd_fail(ctx, BD_INVALID, place_of_value(strategy, index),
                    "strategy '%s': the gradient of '%s' cannot lie so: it lies as the weight does, "
                    "or is cut evenly along one more mesh axis and a dimension that no other cuts",
                    strategy->name, value->name);
@@ -73,7 +84,7 @@ static bd_status check_parts(bd_ctx *ctx, const bd_mesh *mesh, const bd_strategy
   for (int pass = 0; strategy->parts && pass < BD_PARTS_PASSES; pass++)
     if (strategy->parts[op][pass] > 1 && (function->ops[op].kind != BD_OP_CONTRACT ||
                                           !leaves_sums(mesh, strategy, function, op, map, pass)))
-      return bd_fail(ctx, BD_INVALID, strategy->loc,
+      return bd_fail(ctx, BD_INVALID, place_of_op(strategy, op),
                      "strategy '%s': '%s' of op %d (%s): it is for matrix products whose results "
                      "are summed over the ranks of a mesh axis",
                      strategy->name, bd_parts_key(pass), op,
@@ -100,14 +111,14 @@ static bd_status check_bf16(bd_ctx *ctx, const bd_module *train, const bd_plan *
   const char *kind = bd_op_get_info(op->kind)->name;
   if (!strategy->bf16 || !strategy->bf16[index]) return BD_OK;
   if (plan->precision != BD_F8 || !bd_op_is_product(op->kind))
-    return bd_fail(ctx, BD_INVALID, strategy->loc,
+    return bd_fail(ctx, BD_INVALID, place_of_op(strategy, index),
                    "strategy '%s': 'bf16' of op %d (%s): it is for contractions, in plans of the "
                    "precision f8",
                    strategy->name, index, kind);
   int others = strategy->bf16[index] & ~marked_products(train, function, index);
   for (int i = 0; i < BD_PRODUCT_COUNT; i++)
     if (others >> i & 1)
-      return bd_fail(ctx, BD_INVALID, strategy->loc,
+      return bd_fail(ctx, BD_INVALID, place_of_op(strategy, index),
                      "strategy '%s': 'bf16' of op %d (%s): it has no product \"%s\" that could be "
                      "in 8 bits",
                      strategy->name, index, kind, bd_product_name((bd_product_of)i));
@@ -132,12 +143,12 @@ static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *m
     if (letter == '-') continue;
     int loop = bd_index_find(&map, letter);
     if (loop < 0 || !bd_split_allowed(&map, mesh, plan->micro_batch, axis, loop))
-      return bd_fail(ctx, BD_INVALID, strategy->loc,
+      return bd_fail(ctx, BD_INVALID, place_of_op(strategy, op_index),
                      "strategy '%s': op %d (%s) cannot be split over '%c' by mesh axis %d",
                      strategy->name, op_index, bd_op_get_info(op->kind)->name, letter, axis);
     split[axis] = (int8_t)loop;
     if (!bd_split_nested(&map, mesh, plan->micro_batch, split, axis))
-      return bd_fail(ctx, BD_INVALID, strategy->loc,
+      return bd_fail(ctx, BD_INVALID, place_of_op(strategy, op_index),
                      "strategy '%s': op %d (%s): mesh axis %d splits '%c', which runs within each "
                      "of '%c': earlier axes must leave every rank one of these",
                      strategy->name, op_index, bd_op_get_info(op->kind)->name, axis, letter,
@@ -146,7 +157,7 @@ static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *m
     axes[loop]++;
     int64_t extent = bd_extent(map.loop[loop].extent, plan->micro_batch);
     if ((axes[loop] > 1 || map.loop[loop].extent == BD_DIM_BATCH) && extent % parts[loop])
-      return bd_fail(ctx, BD_INVALID, strategy->loc,
+      return bd_fail(ctx, BD_INVALID, place_of_op(strategy, op_index),
                      "strategy '%s': op %d (%s): %lld along '%c' is not divided by %lld parts",
                      strategy->name, op_index, bd_op_get_info(op->kind)->name, (long long)extent,
                      letter, (long long)parts[loop]);
@@ -161,7 +172,7 @@ static bd_status check_saved(bd_ctx *ctx, const bd_module *train, const bd_strat
   const bool *kept = bd_strategy_kept(ctx, train, strategy);
   for (bd_id v = 0; v < function->value_count; v++)
     if (strategy->saved[v] && !kept[v])
-      return bd_fail(ctx, BD_INVALID, strategy->loc,
+      return bd_fail(ctx, BD_INVALID, place_of_value(strategy, v),
                      "strategy '%s': value '%s' is saved, but backward has no use for it",
                      strategy->name, function->values[v].name);
   return BD_OK;
@@ -175,10 +186,9 @@ static bd_status check_strategy(bd_ctx *ctx, const bd_module *train, const bd_pl
     return bd_fail(ctx, BD_INVALID, strategy->loc, "strategy '%s' does not fit function '%s'",
                    strategy->name, strategy->function);
   for (int i = 0; i < function->value_count; i++)
-    BD_TRY(check_form(ctx, plan, mesh, strategy, &function->values[i], &strategy->form[i]));
+    BD_TRY(check_form(ctx, plan, mesh, strategy, function, i));
   for (int i = 0; strategy->gradient && i < function->value_count; i++)
-    BD_TRY(check_gradient(ctx, mesh, strategy, &function->values[i], &strategy->form[i],
-                          &strategy->gradient[i], bd_function_is_weight(function, i)));
+    BD_TRY(check_gradient(ctx, mesh, strategy, function, i));
   for (int i = 0; i < function->op_count; i++) {
     BD_TRY(check_splits(ctx, plan, mesh, strategy, function, i));
     BD_TRY(check_bf16(ctx, train, plan, strategy, function, i));
@@ -206,7 +216,7 @@ static bd_status check_weights(bd_ctx *ctx, const bd_module *train, const bd_pla
           strategy->gradient ? &strategy->gradient[function->params[p]] : wanted;
       if (seen[weight] &&
           (!bd_sharding_equal(&form[weight], wanted) || !bd_sharding_equal(&gradient[weight], cut)))
-        return bd_fail(ctx, BD_INVALID, strategy->loc,
+        return bd_fail(ctx, BD_INVALID, place_of_value(strategy, function->params[p]),
                        "strategy '%s': weight '%s' is stored in another form by an earlier layer",
                        strategy->name, main->values[weight].name);
       form[weight] = *wanted;

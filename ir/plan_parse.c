@@ -250,6 +250,14 @@ static bd_status read_bf16(plan_reader *r, const bd_json *item, int op, bd_strat
   return BD_OK;
 }
 
+// Where each item of a list is.
+static const bd_loc *places_of(bd_ctx *ctx, const bd_json *list) {
+  bd_loc *places = BD_NEW_ARRAY(ctx->arena, bd_loc, list->count);
+  for (size_t i = 0; i < list->count; i++)
+    places[i] = list->items[i].loc;
+  return places;
+}
+
 static bd_status read_ops(plan_reader *r, const bd_json *ops, const bd_function *function,
                           bd_strategy *out) {
   bd_ctx *ctx = r->ctx;
@@ -257,6 +265,7 @@ static bd_status read_ops(plan_reader *r, const bd_json *ops, const bd_function 
     return bd_fail(ctx, BD_INVALID, ops->loc, "function '%s' has %d ops, here are %zu",
                    function->name, function->op_count, ops->count);
   out->op_count = function->op_count;
+  out->op_loc = places_of(ctx, ops);
   out->split = bd_arena_array(ctx->arena, ops->count, sizeof *out->split);
   for (int i = 0; i < out->op_count; i++) {
     const bd_json *item = &ops->items[i];
@@ -320,6 +329,7 @@ static bd_status read_values(plan_reader *r, const bd_json *values, const bd_fun
     return bd_fail(ctx, BD_INVALID, values->loc, "function '%s' has %d values, here are %zu",
                    function->name, function->value_count, values->count);
   out->value_count = function->value_count;
+  out->value_loc = places_of(ctx, values);
   out->form = BD_NEW_ARRAY(ctx->arena, bd_sharding, values->count);
   out->gradient = BD_NEW_ARRAY(ctx->arena, bd_sharding, values->count);
   out->saved = BD_NEW_ARRAY(ctx->arena, bool, values->count);

@@ -97,6 +97,6 @@ bd_status bd_attempt_bound_room(bd_ctx *ctx, bd_attempt *a) {
   }
   for (int t = 0; t < a->tied_count; t++)
     BD_TRY(bd_setting_open(ctx, a->scene, &a->tied[t].setting, t ? &layers[0] : NULL, &layers[t]));
-  bd_bound_room(ctx, a->scene, a->tied_count, layers, a->cutoff, a->bounded);
+  bd_bound_room(ctx, a->scene, a->tied_count, layers, a->lean ? 0 : a->cutoff, a->bounded);
   return BD_OK;
 }

@@ -4,6 +4,7 @@
 #include "ir/base/clock.h"
 #include "planner/closing.h"
 #include "planner/leaner.h"
+#include "planner/least.h"
 #include "planner/planner.h"
 #include "planner/solver.h"
 #include "planner/sweep.h"
@@ -71,8 +72,7 @@ static bd_status look(bd_ctx *ctx, const bd_module *train, const bd_cluster *clu
                    .last = last,
                    .shown = request->any,
                    .lean = request->any};
-  int64_t cap = cluster->memory_bytes - cluster->reserved_bytes;
-  if (request->cap_bytes && request->cap_bytes < cap) cap = request->cap_bytes;
+  int64_t cap = bd_least_room_bytes(cluster, request);
   s->scene = (bd_scene){&targeted,
                         cluster,
                         request,

@@ -43,17 +43,26 @@ bd_status bd_sweep_leanest(bd_search *s) {
   return BD_OK;
 }
 
-// An item whose layers are to be bounded, or else of those that may have a plan within the cap that
-// of the least bytes; -1: there is none.
-static int lean_item(bd_search *s) {
+// Of bounded items that may have a plan within the cap that of the least bytes; -1: there is none.
+static int fitting_item(bd_search *s) {
   int next = -1;
   for (int i = 0; i < s->agenda.item_count; i++) {
     const bd_item *item = &s->agenda.items[i];
-    if (item->batched >= 0 || item->kind == BD_BOUND_DONE || isinf(item->of.seconds)) continue;
-    if (item->kind < BD_BOUND_LAYERS) return i;
+    if (item->batched >= 0 || item->kind == BD_BOUND_DONE || item->kind < BD_BOUND_LAYERS ||
+        isinf(item->of.seconds))
+      continue;
     if (next < 0 || item->of.bytes < s->agenda.items[next].of.bytes) next = i;
   }
   return next;
+}
+
+// An item whose layers are to be bounded, or else of those that are; -1: there is none.
+static int lean_item(bd_search *s) {
+  for (int i = 0; i < s->agenda.item_count; i++) {
+    const bd_item *item = &s->agenda.items[i];
+    if (item->batched < 0 && item->kind < BD_BOUND_LAYERS && isfinite(item->of.seconds)) return i;
+  }
+  return fitting_item(s);
 }
 
 bd_status bd_sweep_lean(bd_search *s) {
@@ -96,20 +105,26 @@ static bool may_fit(const bd_search *s) {
   return false;
 }
 
+// Solves items, one after another, until there is a plan, or in vain. They are bounded within their
+// memory before, a few at once.
+static bd_status solve_some(bd_search *s, int (*next_of)(bd_search *), int tries) {
+  for (int most = s->solved + tries; s->solved < most && !s->found && !bd_search_is_over(s);) {
+    bd_batch_fill(s, EARLY_WEIGHT, next_of);
+    if (!s->attempt_count) break;
+    BD_TRY(bd_batch_run(s));
+  }
+  return BD_OK;
+}
+
 // Fine meshes take by far the longest, and hold hardly less than others: they are looked at where
-// others may have a plan and none was found.
+// others may have a plan and none was found. Where nothing may fit, one setting tells by how much
+// it does not.
 bd_status bd_sweep_any(bd_search *s) {
   if (s->scene.layers_cap_bytes <= 0) return BD_OK;
   for (int kind = 0; kind < ANY_KINDS && !s->found; kind++) {
-    int most = s->solved + ANY_TRIES;
     if (kind == ANY_FINE && !may_fit(s)) break;
     BD_TRY(bound_kind(s, (any_kind)kind));
-    while (s->solved < most && !s->found && !bd_search_is_over(s)) {
-      int next = leanest_item(s);
-      if (next < 0) break;
-      bd_batch_add(s, next);
-      BD_TRY(bd_batch_run(s));
-    }
+    BD_TRY(solve_some(s, fitting_item, ANY_TRIES));
   }
-  return BD_OK;
+  return s->leanest_bytes ? BD_OK : solve_some(s, leanest_item, 1);
 }

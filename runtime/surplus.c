@@ -10,6 +10,8 @@
 // compiles, but for those of batch normalization, which none of its folders have.
 static const char *const passed_over[] = {"attn.bias",
                                           "attn.masked_bias",
+                                          "attention.bias",
+                                          "attention.masked_bias",
                                           "rotary_emb.inv_freq",
                                           "embeddings.position_ids",
                                           "pooler.dense.weight",
@@ -25,6 +27,7 @@ static const struct {
 } twins[] = {{"lm_head.weight", "wte.weight"},
              {"lm_head.weight", "model.embed_tokens.weight"},
              {"lm_head.weight", "shared.weight"},
+             {"embed_out.weight", "embed_in.weight"},
              {"encoder.embed_tokens.weight", "shared.weight"},
              {"decoder.embed_tokens.weight", "shared.weight"},
              {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},

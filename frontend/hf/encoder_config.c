@@ -112,8 +112,13 @@ static bd_status read_classes(bd_ctx *ctx, const bd_json *json, int64_t *out_cla
   if (!labels) return BD_OK;
   if (labels->count == 0)
     return bd_fail(ctx, BD_INVALID, labels->loc, "\"id2label\" names no class");
-  *out_classes = (int64_t)labels->count;
-  return BD_OK;
+  int64_t named = (int64_t)labels->count, said = named;
+  BD_TRY(bd_hf_extent(ctx, json, "num_labels", &said));
+  *out_classes = named;
+  if (said == named) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, labels->loc,
+                 "\"id2label\" names %lld classes, but \"num_labels\" is %lld; leave one of them",
+                 (long long)named, (long long)said);
 }
 
 bd_status bd_hf_vit_config(bd_ctx *ctx, const bd_json *json, bd_vit_config *out_config) {

@@ -5,20 +5,25 @@
 const char *const bd_hf_gemma_keys[] = {"head_dim", "hidden_activation", "attention_bias",
                                         "use_bidirectional_attention", NULL};
 
-// `hidden_activation` stands for `hidden_act`, whose "gelu" means the approximation in the folders
-// that the family came with.
+// transformers computes with `hidden_act`, whose "gelu" means the approximation in the folders that
+// the family came with, and passes `hidden_activation` over, which older versions took before it.
 static bd_status read_activation(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
-  const char *older = NULL, *newer = NULL;
-  BD_TRY(bd_json_string(ctx, json, "hidden_act", false, &older));
-  BD_TRY(bd_json_string(ctx, json, "hidden_activation", false, &newer));
-  bd_op_kind meant = !older || strcmp(older, "gelu") == 0 ? BD_OP_GELU : c->activation;
-  c->activation = meant;
-  BD_TRY(bd_hf_activation(ctx, json, "hidden_activation", &c->activation));
-  if (!older || c->activation == meant) return BD_OK;
+  const char *counts = NULL, *other = NULL;
+  BD_TRY(bd_json_string(ctx, json, "hidden_act", false, &counts));
+  BD_TRY(bd_json_string(ctx, json, "hidden_activation", false, &other));
+  if (!counts || strcmp(counts, "gelu") == 0) c->activation = BD_OP_GELU;
+  bd_op_kind named = c->activation;
+  BD_TRY(bd_hf_activation(ctx, json, "hidden_activation", &named));
+  if (named == c->activation) return BD_OK;
+  const char *said = !counts ? "left out and so \"gelu_pytorch_tanh\""
+                     : strcmp(counts, "gelu") == 0
+                         ? "\"gelu\", which means \"gelu_pytorch_tanh\" here"
+                         : bd_intern_f(ctx, "\"%s\"", counts);
   return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "hidden_activation"),
-                 "\"hidden_activation\": \"%s\" is another function than \"hidden_act\" \"%s\"; "
-                 "leave one of them",
-                 newer, older);
+                 "\"hidden_activation\" is \"%s\", but \"hidden_act\", with which transformers "
+                 "computes, is %s: leave \"hidden_activation\" out, or say in \"hidden_act\" what "
+                 "is meant",
+                 other, said);
 }
 
 bd_status bd_hf_read_gemma(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {

@@ -61,13 +61,23 @@ typedef struct bd_hf_size {
   const char *key;
   int64_t taken;
 } bd_hf_size;
-// Warns of those that are absent, and says what is taken for them: a key with a typing error is one
-// that is absent. `sizes` ends with a NULL key.
+// Warns of those that are absent or null, and says what is taken for them: a key with a typing
+// error is one that is absent. `sizes` ends with a NULL key.
 void bd_hf_tell_defaults(bd_ctx *ctx, const bd_json *json, const bd_hf_size *sizes);
 // The member pad_token_id, below `vocabulary`: 0 where it is absent, as of the families that ask,
 // -1 where it is null.
 BD_NODISCARD bd_status bd_hf_padding(bd_ctx *ctx, const bd_json *json, int64_t vocabulary,
                                      int64_t *out);
+// A member of config.json, or of the object that is its member `within`; NULL: there is no object.
+typedef struct bd_hf_member {
+  const bd_json *object;
+  const char *within, *key;
+} bd_hf_member;
+// Of members that say one thing, those that are there, and not null, must say the same. Errors:
+// BD_INVALID with two that differ.
+BD_NODISCARD bd_status bd_hf_agree(bd_ctx *ctx, int count, const bd_hf_member *members);
+BD_NODISCARD bd_status bd_hf_agree_keys(bd_ctx *ctx, const bd_json *json, const char *key,
+                                        const char *other);
 // Refuses `key` when it is there and true, which would change what the model computes.
 BD_NODISCARD bd_status bd_hf_refuse_true(bd_ctx *ctx, const bd_json *json, const char *key);
 

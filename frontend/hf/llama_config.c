@@ -69,15 +69,8 @@ static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_llama_config *c
 
 // `in_part`: some elements of a head may be turned alone.
 static bd_status read_variants(bd_ctx *ctx, const bd_json *json, bool in_part, bd_llama_config *c) {
-  static const bd_hf_rotary_keys keys_of_rotary = {"rope_theta", "partial_rotary_factor"};
-  bd_hf_rotary rotary = {.theta = c->rope_theta, .share = 1};
-  BD_TRY(bd_hf_rotary_read(ctx, json, &keys_of_rotary, &rotary));
-  if (in_part)
-    BD_TRY(bd_hf_rotary_turned(ctx, &rotary, c->head_width, &c->turned));
-  else
-    BD_TRY(bd_hf_rotary_whole(ctx, &rotary));
-  c->rope_theta = rotary.theta;
-  c->stretch = rotary.stretch;
+  bd_hf_rotary_family rotary = {"rope_theta", "partial_rotary_factor", 1, !in_part};
+  BD_TRY(bd_hf_rotary_read(ctx, json, &rotary, c->head_width, &c->rotary));
   BD_TRY(bd_hf_activation(ctx, json, "hidden_act", &c->activation));
   return bd_json_bool(ctx, json, "tie_word_embeddings", false, &c->tied);
 }
@@ -149,7 +142,7 @@ static const struct {
                   .inner = 14336,
                   .kv_heads = 8,
                   .epsilon = 1e-5,
-                  .rope_theta = 1e6,
+                  .rotary.theta = 1e6,
                   .experts = 8,
                   .choices = 2,
                   .balance = 0.001},
@@ -214,7 +207,7 @@ bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model
   if (c.heads == 0) c.heads = 32;
   c.activation = BD_OP_SILU;
   if (c.epsilon == 0) c.epsilon = 1e-6;
-  if (c.rope_theta == 0) c.rope_theta = 10000;
+  if (c.rotary.theta == 0) c.rotary.theta = 10000;
   c.init_scale = 0.02;
   BD_TRY(bd_hf_only_known(ctx, json, members(ctx, families[family].keys)));
   BD_TRY(read_sizes(ctx, json, &c));

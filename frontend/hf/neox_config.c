@@ -43,31 +43,17 @@ static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_neox_config *c)
                  (long long)c->heads, (long long)c->width);
 }
 
-// What transformers writes a second time, under the names of other families.
-static bd_status check_same(bd_ctx *ctx, const bd_json *json, const char *key, const char *own,
-                            double value) {
-  double again = value;
-  BD_TRY(bd_json_real(ctx, json, key, false, 0, 1e12, &again));
-  if (again == value) return BD_OK;
-  return bd_fail(ctx, BD_INVALID, bd_hf_place(json, key), "\"%s\": %g differs from \"%s\", %g", key,
-                 again, own, value);
-}
-
 static bd_status read_rotary(bd_ctx *ctx, const bd_json *json, bd_neox_config *c) {
-  static const bd_hf_rotary_keys own = {"rotary_emb_base", "rotary_pct"};
-  bd_hf_rotary rotary = {
-      .theta = 10000, .share = 0.25, .share_key = own.share, .share_loc = json->loc};
-  BD_TRY(bd_hf_rotary_read(ctx, json, &own, &rotary));
-  BD_TRY(check_same(ctx, json, "rope_theta", own.theta, rotary.theta));
-  BD_TRY(check_same(ctx, json, "partial_rotary_factor", own.share, rotary.share));
-  c->rotary.theta = rotary.theta;
-  c->rotary.stretch = rotary.stretch;
-  return bd_hf_rotary_turned(ctx, &rotary, c->width / c->heads, &c->rotary.turned);
+  static const bd_hf_rotary_family own = {"rotary_emb_base", "rotary_pct", 0.25, false};
+  c->rotary.theta = 10000;
+  return bd_hf_rotary_read(ctx, json, &own, c->width / c->heads, &c->rotary);
 }
 
 // transformers passes over what older folders call dropout.
 static bd_status read_dropout(bd_ctx *ctx, const bd_json *json, bd_neox_config *c) {
   double unused = 0;
+  BD_TRY(bd_hf_agree_keys(ctx, json, "attention_dropout", "attention_probs_dropout_prob"));
+  BD_TRY(bd_hf_agree_keys(ctx, json, "hidden_dropout", "hidden_dropout_prob"));
   BD_TRY(bd_hf_probability(ctx, json, "attention_dropout", &c->dropout_attention));
   BD_TRY(bd_hf_probability(ctx, json, "hidden_dropout", &c->dropout_hidden));
   BD_TRY(bd_hf_probability(ctx, json, "attention_probs_dropout_prob", &unused));

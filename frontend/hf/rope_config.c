@@ -25,16 +25,24 @@ static bd_status read_linear(bd_ctx *ctx, const bd_json *rope, bd_rope_stretch *
   return BD_OK;
 }
 
-static bd_status read_share(bd_ctx *ctx, const bd_json *json, const char *key, bd_hf_rotary *r) {
-  BD_TRY(bd_json_real(ctx, json, key, false, 0, 1, &r->share));
+// Of each head that is turned, and the member that says so.
+typedef struct share {
+  double value;
+  const char *key;
+  bd_loc loc;
+} share;
+
+static bd_status read_share(bd_ctx *ctx, const bd_json *json, const char *key, share *s) {
+  BD_TRY(bd_json_real(ctx, json, key, false, 0, 1, &s->value));
   if (!bd_json_find(json, key)) return BD_OK;
-  r->share_key = key;
-  r->share_loc = bd_hf_place(json, key);
+  s->key = key;
+  s->loc = bd_hf_place(json, key);
   return BD_OK;
 }
 
 // `rope_scaling` of transformers 4 (kind under `rope_type`, older `type`), `rope_parameters` of 5.
-static bd_status read_one(bd_ctx *ctx, const bd_json *json, const char *key, bd_hf_rotary *r) {
+static bd_status read_one(bd_ctx *ctx, const bd_json *json, const char *key, bd_rotary *r,
+                          share *s) {
   const bd_json *rope = NULL;
   BD_TRY(bd_json_object(ctx, json, key, false, &rope));
   if (!rope) return BD_OK;
@@ -42,7 +50,7 @@ static bd_status read_one(bd_ctx *ctx, const bd_json *json, const char *key, bd_
   BD_TRY(bd_json_string(ctx, rope, "type", false, &kind));
   BD_TRY(bd_json_string(ctx, rope, "rope_type", false, &kind));
   BD_TRY(bd_json_real(ctx, rope, "rope_theta", false, 1, 1e12, &r->theta));
-  BD_TRY(read_share(ctx, rope, "partial_rotary_factor", r));
+  BD_TRY(read_share(ctx, rope, "partial_rotary_factor", s));
   // What is dynamic stretches with sequences longer than the model's positions, which are refused.
   if (strcmp(kind, "default") == 0 || strcmp(kind, "dynamic") == 0) return BD_OK;
   if (strcmp(kind, "linear") == 0) return read_linear(ctx, rope, &r->stretch);
@@ -53,24 +61,66 @@ static bd_status read_one(bd_ctx *ctx, const bd_json *json, const char *key, bd_
       kind);
 }
 
-bd_status bd_hf_rotary_read(bd_ctx *ctx, const bd_json *json, const bd_hf_rotary_keys *keys,
-                            bd_hf_rotary *r) {
-  BD_TRY(bd_json_real(ctx, json, keys->theta, false, 1, 1e12, &r->theta));
-  BD_TRY(read_share(ctx, json, keys->share, r));
-  BD_TRY(read_one(ctx, json, "rope_scaling", r));
-  return read_one(ctx, json, "rope_parameters", r);
+// What a family, every family, and either object may say.
+static bd_status agree(bd_ctx *ctx, const bd_json *json, const bd_hf_rotary_family *own) {
+  static const char scaling[] = "rope_scaling", parameters[] = "rope_parameters";
+  const bd_json *older = NULL, *newer = NULL;
+  BD_TRY(bd_json_object(ctx, json, scaling, false, &older));
+  BD_TRY(bd_json_object(ctx, json, parameters, false, &newer));
+  const struct {
+    const char *own, *key;
+  } numbers[] = {{own->theta, "rope_theta"},
+                 {own->share, "partial_rotary_factor"},
+                 {"factor", "factor"},
+                 {"low_freq_factor", "low_freq_factor"},
+                 {"high_freq_factor", "high_freq_factor"},
+                 {"original_max_position_embeddings", "original_max_position_embeddings"}};
+  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; ++i) {
+    const char *key = numbers[i].key;
+    const bd_hf_member said[] = {{json, NULL, numbers[i].own},
+                                 {json, NULL, key},
+                                 {older, scaling, key},
+                                 {newer, parameters, key}};
+    BD_TRY(bd_hf_agree(ctx, 4, said));
+  }
+  const bd_hf_member kinds[] = {{older, scaling, "rope_type"},
+                                {older, scaling, "type"},
+                                {newer, parameters, "rope_type"},
+                                {newer, parameters, "type"}};
+  return bd_hf_agree(ctx, 4, kinds);
 }
 
-bd_status bd_hf_rotary_turned(bd_ctx *ctx, const bd_hf_rotary *r, int64_t head_width,
-                              int64_t *out_turned) {
-  *out_turned = (int64_t)((double)head_width * r->share);
-  if (*out_turned > 0 && *out_turned % 2 == 0) return BD_OK;
-  return bd_fail(ctx, BD_INVALID, r->share_loc,
+// What transformers writes a second time, under the names of other families, it reads under its
+// own.
+static bd_status check_again(bd_ctx *ctx, const bd_json *json, const char *key, const char *own,
+                             double value) {
+  double again = value;
+  BD_TRY(bd_json_real(ctx, json, key, false, 0, 1e12, &again));
+  if (again == value) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, bd_hf_place(json, key),
+                 "\"%s\" is %g, but \"%s\", which counts, is left out and so %g", key, again, own,
+                 value);
+}
+
+static bd_status count_turned(bd_ctx *ctx, const share *s, int64_t head_width, int64_t *out) {
+  *out = (int64_t)((double)head_width * s->value);
+  if (*out > 0 && *out % 2 == 0) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, s->loc,
                  "\"%s\": %g of a head of %lld is %lld elements; rotary positions need pairs",
-                 r->share_key, r->share, (long long)head_width, (long long)*out_turned);
+                 s->key, s->value, (long long)head_width, (long long)*out);
 }
 
-bd_status bd_hf_rotary_whole(bd_ctx *ctx, const bd_hf_rotary *r) {
-  if (r->share == 1) return BD_OK;
-  return bd_fail(ctx, BD_UNSUPPORTED, r->share_loc, "\"%s\": only 1 is supported", r->share_key);
+bd_status bd_hf_rotary_read(bd_ctx *ctx, const bd_json *json, const bd_hf_rotary_family *family,
+                            int64_t head_width, bd_rotary *r) {
+  share s = {family->usual_share, family->share, json->loc};
+  BD_TRY(agree(ctx, json, family));
+  BD_TRY(bd_json_real(ctx, json, family->theta, false, 1, 1e12, &r->theta));
+  BD_TRY(read_share(ctx, json, family->share, &s));
+  BD_TRY(read_one(ctx, json, "rope_scaling", r, &s));
+  BD_TRY(read_one(ctx, json, "rope_parameters", r, &s));
+  BD_TRY(check_again(ctx, json, "rope_theta", family->theta, r->theta));
+  BD_TRY(check_again(ctx, json, "partial_rotary_factor", family->share, s.value));
+  if (!family->whole) return count_turned(ctx, &s, head_width, &r->turned);
+  if (s.value == 1) return BD_OK;
+  return bd_fail(ctx, BD_UNSUPPORTED, s.loc, "\"%s\": only 1 is supported", s.key);
 }

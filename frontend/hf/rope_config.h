@@ -3,27 +3,15 @@
 #define BD_FRONTEND_HF_ROPE_CONFIG_H
 #include "frontend/hf/hf.h"
 
-typedef struct bd_hf_rotary {
-  double theta;
-  bd_rope_stretch stretch;
-  double share; // of each head that is turned, from its first element on
-  const char *share_key;
-  bd_loc share_loc; // of the member that says so
-} bd_hf_rotary;
+typedef struct bd_hf_rotary_family {
+  const char *theta, *share; // its members beside `rope_scaling` and `rope_parameters`
+  double usual_share;        // of each head that is turned, from its first element on
+  bool whole;                // no other share is known
+} bd_hf_rotary_family;
 
-// What a family calls the members beside `rope_scaling` and `rope_parameters`.
-typedef struct bd_hf_rotary_keys {
-  const char *theta, *share;
-} bd_hf_rotary_keys;
-
-// Absent members take the values that are in *rotary already.
+// Of heads of `head_width`. An absent theta is the one that *rotary has already. Errors: BD_INVALID
+// where two members that say one thing differ, or what is turned makes no pairs.
 BD_NODISCARD bd_status bd_hf_rotary_read(bd_ctx *ctx, const bd_json *json,
-                                         const bd_hf_rotary_keys *keys, bd_hf_rotary *rotary);
-
-// How many elements of a head of `head_width` are turned. Errors: BD_INVALID where they make no
-// pairs.
-BD_NODISCARD bd_status bd_hf_rotary_turned(bd_ctx *ctx, const bd_hf_rotary *rotary,
-                                           int64_t head_width, int64_t *out_turned);
-// Refuses heads that are turned in part.
-BD_NODISCARD bd_status bd_hf_rotary_whole(bd_ctx *ctx, const bd_hf_rotary *rotary);
+                                         const bd_hf_rotary_family *family, int64_t head_width,
+                                         bd_rotary *rotary);
 #endif

@@ -55,17 +55,31 @@ static bd_status read_positions(bd_ctx *ctx, const bd_json *json, bd_t5_config *
                  (long long)c->buckets, (long long)c->distance);
 }
 
-// An activation, or gated- and one; gated-gelu is transformers' name for gated-gelu_new. What
-// transformers writes beside it, it reads from it.
+// What transformers writes beside feed_forward_proj, and takes before it.
+static bd_status check_perceptron(bd_ctx *ctx, const bd_json *json, const bd_t5_config *c) {
+  bd_op_kind activation = c->activation;
+  bool gated = c->gated;
+  BD_TRY(bd_hf_activation(ctx, json, "dense_act_fn", &activation));
+  BD_TRY(bd_json_bool(ctx, json, "is_gated_act", false, &gated));
+  if (activation == c->activation && gated == c->gated) return BD_OK;
+  const char *key = gated == c->gated ? "dense_act_fn" : "is_gated_act";
+  const bd_json *whole = bd_json_find(json, "feed_forward_proj");
+  bool said = whole && whole->kind != BD_JSON_NULL;
+  return bd_fail(ctx, BD_INVALID, bd_hf_place(json, key),
+                 "\"%s\" is %s, but \"feed_forward_proj\" is %s; leave one of them", key,
+                 bd_json_describe(ctx, bd_json_find(json, key)),
+                 said ? bd_json_describe(ctx, whole) : "left out and so \"relu\"");
+}
+
+// An activation, or gated- and one; gated-gelu is transformers' name for gated-gelu_new.
 static bd_status read_perceptron(bd_ctx *ctx, const bd_json *json, bd_t5_config *c) {
   static const char gated[] = "gated-";
-  const char *name = NULL;
+  const char *name = "relu";
   BD_TRY(bd_json_string(ctx, json, "feed_forward_proj", false, &name));
-  if (!name) return BD_OK;
   c->gated = strncmp(name, gated, sizeof gated - 1) == 0;
   if (c->gated) name += sizeof gated - 1;
   if (c->gated && strcmp(name, "gelu") == 0) name = "gelu_new";
-  if (bd_hf_find_activation(name, &c->activation)) return BD_OK;
+  if (bd_hf_find_activation(name, &c->activation)) return check_perceptron(ctx, json, c);
   return bd_fail(ctx, BD_UNSUPPORTED, bd_json_find(json, "feed_forward_proj")->loc,
                  "\"feed_forward_proj\": activation \"%s\" is not supported", name);
 }
@@ -80,7 +94,6 @@ bd_status bd_hf_t5_config(bd_ctx *ctx, const bd_json *json, bd_t5_config *out_co
                     .heads = 8,
                     .buckets = 32,
                     .distance = 128,
-                    .activation = BD_OP_RELU,
                     .epsilon = 1e-6,
                     .dropout = 0.1,
                     .init_scale = 1,

@@ -39,6 +39,9 @@ BD_NODISCARD bd_status bd_json_read(bd_ctx *ctx, const char *path, const bd_json
 // The member, or NULL.
 const bd_json *bd_json_find(const bd_json *object, const char *key);
 
+// A value as diagnostics name it. Lives in ctx->arena.
+const char *bd_json_describe(bd_ctx *ctx, const bd_json *value);
+
 // Whether a value is a whole number from `min` to `max`, also where it is written as 8e9.
 bool bd_json_whole(const bd_json *value, int64_t min, int64_t max, int64_t *out);
 

@@ -4,8 +4,7 @@
 #include "ir/base/text.h"
 #include <string.h>
 
-// What stands at a place, for messages.
-static const char *describe(bd_ctx *ctx, const bd_json *value) {
+const char *bd_json_describe(bd_ctx *ctx, const bd_json *value) {
   enum { LONGEST_SHOWN = 40 };
   bd_text text = bd_text_init(ctx->arena);
   switch (value->kind) {
@@ -33,13 +32,13 @@ static const char *describe(bd_ctx *ctx, const bd_json *value) {
 
 static bd_status wrong(bd_ctx *ctx, const bd_json *value, const char *key, const char *wanted) {
   return bd_fail(ctx, BD_INVALID, value->loc, "\"%s\": expected %s, found %s", key, wanted,
-                 describe(ctx, value));
+                 bd_json_describe(ctx, value));
 }
 
 static bd_status check_object(bd_ctx *ctx, const bd_json *object) {
   if (object->kind == BD_JSON_OBJECT) return BD_OK;
   return bd_fail(ctx, BD_INVALID, object->loc, "expected an object, found %s",
-                 describe(ctx, object));
+                 bd_json_describe(ctx, object));
 }
 
 // The member; NULL when it is absent or null and need not be there.

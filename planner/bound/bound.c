@@ -52,8 +52,8 @@ void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, int count, const bd_setti
     if (!bd_price_layers(ctx, scene, &layers[t], 1, 0, &fastest)) continue;
     double sent = bd_bound_moves(scene, setting, &layers[t]).sum;
     if (hint.price.seconds <= 0) hint.price = out->price;
-    bd_room room =
-        bd_room_of_stages(ctx, scene, setting, &layers[t], &fastest, least / stretch - sent, &hint);
+    double enough = cutoff > 0 ? least / stretch - sent : 0;
+    bd_room room = bd_room_of_stages(ctx, scene, setting, &layers[t], &fastest, enough, &hint);
     out->seconds = fmax(out->seconds, (room.seconds + sent) * stretch);
     out->seconds = fmax(out->seconds, room.step_seconds);
     out->bytes = fmax(out->bytes, room.bytes);

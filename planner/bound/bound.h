@@ -149,7 +149,8 @@ double bd_bound_part(const bd_scene *scene, const bd_bounded *whole, int64_t mic
 
 // Tighter and dearer: with workspaces, and within the cap of every stage. What bd_bound_layers
 // found is given, for settings that differ in their tied form alone, the least bound first. Once
-// one of them is bounded the others are only bounded as far.
+// one of them is bounded the others are only bounded as far. With `cutoff` 0 seconds stay what they
+// are where a plan may fit: bytes alone are looked for, and whether there is room.
 void bd_bound_room(bd_ctx *ctx, const bd_scene *scene, int count, const bd_setting_layers *layers,
                    double cutoff, bd_bounded *bounded);
 

@@ -34,6 +34,7 @@ typedef struct cutting {
   bd_shared_use *shared;
   bd_between *between;
   double price[PRICES];
+  int first_price;              // of those that layers are priced at
   int tape_count, tapes[TAPES]; // ascending
   priced (*of)[TAPES][PRICES];  // per run
   double *fixed;                // per run: bytes of workspace
@@ -75,7 +76,7 @@ static bool price_runs(cutting *c) {
     c->fixed[r] = bd_layer_fixed_workspace(c->layers->layers[r]);
     c->sharing[r] = (calls + c->setting->stages - 1) / c->setting->stages;
     for (int n = 0; n < c->tape_count; n++)
-      for (int q = 0; q < PRICES; q++) {
+      for (int q = c->first_price; q < PRICES; q++) {
         bd_layer_point point;
         if (like == r && !price_layer(c, r, n, q, &point)) return false;
         c->of[r][n][q] = like < r ? c->of[like][n][q] : (priced){point.least, 0, point.option};
@@ -100,7 +101,7 @@ static void charge_layer(cutting *c, int run, int tapes, int price) {
 static void charge_runs(cutting *c) {
   for (int r = 0; r < c->scene->runs->count; r++)
     for (int n = 0; n < c->tape_count; n++)
-      for (int q = 1; q < PRICES; q++) {
+      for (int q = c->first_price > 1 ? c->first_price : 1; q < PRICES; q++) {
         int like = c->scene->runs->runs[r].like;
         if (like < r)
           c->of[r][n][q] = c->of[like][n][q];
@@ -134,7 +135,7 @@ static void add_layer(const cutting *c, int tapes, int from, int layer, stage_su
   const priced *own = c->of[run][tapes];
   sums->workspace = fmax(sums->workspace, c->fixed[run]);
   if (sums->layers[like] < c->sharing[like]) sums->layers[like]++;
-  for (int q = 0; q < PRICES; q++) {
+  for (int q = c->first_price; q < PRICES; q++) {
     sums->least[q] += own[q].least;
     sums->charge[q] = fmax(sums->charge[q], sums->layers[like] * own[q].charge);
   }
@@ -151,7 +152,7 @@ static double bytes_of(const stage_sums *sums) {
 static double seconds_of(const cutting *c, const stage_sums *sums) {
   double room = (double)c->scene->layers_cap_bytes - sums->beside, most = 0;
   if (bytes_of(sums) > (double)c->scene->layers_cap_bytes) return INFINITY;
-  for (int q = 0; q + 1 < PRICES; q++)
+  for (int q = c->first_price; q + 1 < PRICES; q++)
     most = fmax(most, sums->least[q] + fmax(c->price[q] * sums->workspace, sums->charge[q]) -
                           c->price[q] * room);
   return most;
@@ -196,7 +197,8 @@ static double free_seconds(const cutting *c) {
 
 static bd_cuts_bound bound(const cutting *c) {
   int64_t cells = (int64_t)c->setting->stages * (c->layer_count + 1) * (c->layer_count + 1);
-  double *table = cells <= STEP_CELLS ? BD_NEW_ARRAY(c->ctx->arena, double, cells) : NULL;
+  bool bytes_alone = c->first_price > 0, tabled = cells <= STEP_CELLS && !bytes_alone;
+  double *table = tabled ? BD_NEW_ARRAY(c->ctx->arena, double, cells) : NULL;
   bd_cuts_bound out = cut_chain(c, table);
   bd_moves moves = bd_bound_moves(c->scene, c->setting, c->layers);
   if (table && isfinite(out.seconds))
@@ -207,7 +209,11 @@ static bd_cuts_bound bound(const cutting *c) {
 bd_cuts_bound bd_bound_cuts(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                             const bd_setting_layers *layers, double price, double enough) {
   int runs = scene->runs->count;
-  cutting c = {.ctx = ctx, .scene = scene, .setting = setting, .layers = layers};
+  cutting c = {.ctx = ctx,
+               .scene = scene,
+               .setting = setting,
+               .layers = layers,
+               .first_price = enough > 0 ? 0 : PRICES - 1};
   c.shared_count = bd_shared_uses(ctx, scene, setting, &c.shared);
   c.run_of = BD_NEW_ARRAY(ctx->arena, int, scene->runs->calls);
   c.fixed = BD_NEW_ARRAY(ctx->arena, double, runs);
@@ -223,7 +229,9 @@ bd_cuts_bound bd_bound_cuts(bd_ctx *ctx, const bd_scene *scene, const bd_setting
   c.between = bd_between_open(ctx, scene, setting, layers);
   bd_cuts_bound out = bound(&c);
   // Charges tell little where there is room without them.
-  if (out.seconds >= enough || out.seconds <= free_seconds(&c) * (1 + NEAR)) return out;
+  if (isinf(out.seconds)) return out;
+  if (enough > 0 && (out.seconds >= enough || out.seconds <= free_seconds(&c) * (1 + NEAR)))
+    return out;
   charge_runs(&c);
   return bound(&c);
 }

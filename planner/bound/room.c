@@ -188,8 +188,7 @@ static void cut_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *set
 // What all stages hold together for shared weights and the least workspaces, that of one left out.
 static double fixed_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                           const bd_setting_layers *layers) {
-  return bd_shared_least_bytes(scene, setting) +
-         other_workspaces(scene, layers, setting->stages);
+  return bd_shared_least_bytes(scene, setting) + other_workspaces(scene, layers, setting->stages);
 }
 
 // The same with the least of the largest workspace.
@@ -237,9 +236,11 @@ static void charge_moments(bd_ctx *ctx, const bd_scene *scene, const bd_setting 
   double fixed = fixed_bytes(ctx, scene, setting, layers);
   target to = {(double)scene->layers_cap_bytes * setting->stages - fixed, enough, STAGE_ROUNDS};
   bd_room_moment held = fullest_moment(scene, layers, fastest);
+  bool bytes_alone = enough == 0;
   if (fastest->bytes + held.bytes <= to.room) return;
   if (hint->charged) held = hint->moment;
-  for (int round = 0; round < MOMENT_ROUNDS && (round == 0 || out->seconds < enough); round++) {
+  for (int round = 0; round < MOMENT_ROUNDS && (round == 0 || bytes_alone || out->seconds < enough);
+       round++) {
     bd_priced within;
     double least = 0, before = out->seconds;
     charge(ctx, scene, layers, &held);
@@ -264,7 +265,7 @@ bd_room bd_room_of_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *
   bd_room out = {.seconds = fastest->seconds, .price = hint->price};
   charge_moments(ctx, scene, setting, layers, fastest, enough, hint, &out);
   hint->price = out.price;
-  if (setting->stages > 1 && out.seconds < enough)
+  if (setting->stages > 1 && isfinite(out.seconds) && (enough == 0 || out.seconds < enough))
     cut_stages(ctx, scene, setting, layers, fastest, enough, hint, &out);
   return out;
 }

@@ -48,7 +48,8 @@ typedef struct bd_room_hint {
 
 // With workspaces, and stage by stage. The workspace of a stage is as large as at the fullest
 // moment of any of its layers: some moments are charged, which those are is found from what layers
-// choose. `hint` becomes what was found.
+// choose. With `enough` 0 bytes alone are looked for, and whether all fits. `hint` becomes what was
+// found.
 bd_room bd_room_of_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                           const bd_setting_layers *layers, const bd_priced *fastest, double enough,
                           bd_room_hint *hint);

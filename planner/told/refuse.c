@@ -1,6 +1,7 @@
 #include "planner/told/refuse.h"
 #include "ir/base/clock.h"
 #include "planner/full/full.h"
+#include "planner/least.h"
 #include "planner/told/blame.h"
 #include "planner/told/tenants.h"
 #include <math.h>
@@ -82,7 +83,7 @@ static double seconds_left(const refusal *r) {
 }
 
 // The bytes that the leanest plan looked at lacks under other circumstances; 0: one fits. Where the
-// time is up, none is known to.
+// time is up, or the states alone are too large, none is known to.
 static bd_status look(const refusal *r, const bd_module *train, const bd_cluster *cluster,
                       bd_plan_request request, int64_t *out_lacking) {
   bd_search_outcome outcome;
@@ -90,7 +91,8 @@ static bd_status look(const refusal *r, const bd_module *train, const bd_cluster
   request.limit_seconds = seconds_left(r);
   request.progress = NULL;
   *out_lacking = INT64_MAX;
-  if (request.limit_seconds <= 0) return BD_OK;
+  bool hopeless = !bd_plan_needs_full(&request) && !bd_least_fits(train, cluster, &request);
+  if (request.limit_seconds <= 0 || hopeless) return BD_OK;
   BD_TRY(search_space(r->ctx, train, cluster, &request, &outcome));
   *out_lacking = outcome.found ? 0 : outcome.lacking_bytes > 0 ? outcome.lacking_bytes : INT64_MAX;
   return BD_OK;
@@ -111,18 +113,6 @@ static bd_status try_without_pins(const refusal *r, const char **helps) {
   return BD_OK;
 }
 
-// No plan holds less on all ranks together than one copy of the weights and their gradients.
-static double least_total_bytes(const bd_module *train) {
-  double bytes = 0;
-  for (int i = 0; i < train->weight_count; i++) {
-    const bd_weight *weight = &train->weights[i];
-    bytes += (double)bd_type_elements(&weight->type, 1) *
-             (double)(bd_dtype_bytes(weight->type.dtype) +
-                      bd_dtype_bytes(bd_weight_gradient_dtype(weight)));
-  }
-  return bytes;
-}
-
 // `cluster` with twice its nodes; false if so many devices are never planned for.
 static bool double_nodes(bd_cluster *cluster) {
   if (2 * bd_cluster_devices(cluster) > BD_MAX_DEVICES) return false;
@@ -136,7 +126,7 @@ static bool double_nodes(bd_cluster *cluster) {
 // for the weights. `*out`: how many, or 0.
 static bd_status double_devices(const refusal *r, const bd_plan_request *request, int *out) {
   double cap = (double)r->outcome->cap_bytes, devices = bd_cluster_devices(r->cluster);
-  double least = fmax(least_total_bytes(r->train) / cap, devices + 1);
+  double least = fmax(bd_least_bytes(r->train, request) / cap, devices + 1);
   double likely = fmax(least, (cap + (double)r->outcome->lacking_bytes) / cap * devices);
   bd_cluster more = *r->cluster, fewer;
   int64_t lacking = r->outcome->lacking_bytes, before = INT64_MAX;

@@ -1,9 +1,9 @@
 #!/bin/sh
 # What weights hold beside those of the model is judged alike where a folder is compiled and where a program starts
 # from it.
-#   init_surplus.sh BRAID RENAME_TENSORS
+#   init_surplus.sh BRAID RENAME_TENSORS OLDER_BUFFERS
 set -eu
-braid=$(realpath "$1") rename=$(realpath "$2")
+braid=$(realpath "$1") rename=$(realpath "$2") buffers=$(realpath "$3")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -66,3 +66,25 @@ refused head 'tensor "score.weight" is none of the .*model'
 # In a program of the untied model both are weights.
 "$braid" compile untied --devices 1 --seq 16 --global-batch 4 -o untied.out
 "$braid" run untied.out --steps 0 --init apart 2>log || fail "an untied model does not start: $(cat log)"
+
+# What older versions of transformers wrote of GPT-NeoX has buffers in every layer; where the output matrix is tied, it
+# may be there once more.
+mkdir older
+cat >older/config.json <<'END'
+{"model_type": "gpt_neox", "vocab_size": 256, "max_position_embeddings": 64, "hidden_size": 32, "intermediate_size": 48,
+ "num_hidden_layers": 2, "num_attention_heads": 2, "tie_word_embeddings": true}
+END
+"$braid" compile older --devices 1 --seq 16 --global-batch 4 -o older.out
+"$braid" init older --seed 99 -o once
+"$rename" once older/model.safetensors gpt_neox.embed_in.weight gpt_neox.embed_in.weight embed_out.weight
+bash "$buffers" older 2
+"$braid" compile older --seq 16 --emit graph -o graph 2>log || fail "buffers of GPT-NeoX are refused: $(cat log)"
+"$braid" run older.out --steps 0 --init older --save from_older.safetensors 2>log ||
+  fail "a folder with buffers starts no program: $(cat log)"
+"$braid" run older.out --steps 0 --init once --save from_once.safetensors 2>log || fail "no program starts: $(cat log)"
+cmp from_older.safetensors from_once.safetensors || fail "buffers change the weights"
+sed -i 's/attention.bias/attention.bios/g' older/model*2.safetensors older/model.safetensors.index.json
+status=0
+"$braid" run older.out --steps 0 --init older 2>log || status=$?
+[ $status = 12 ] && grep -q 'tensor "gpt_neox.layers.0.attention.bios" is none of the .*model' log ||
+  fail "what is no buffer starts a program, status $status: $(cat log)"

@@ -175,7 +175,18 @@ static bd_status infer_random(bd_onnx_step *step) {
   return bd_onnx_shape_of(step, 0, 0);
 }
 
+// Of probabilities, zeros and ones.
+static bd_status infer_bernoulli(bd_onnx_step *step) {
+  int64_t dtype = bd_onnx_int(step, "dtype", step->in[0]->dtype);
+  step->out[0].dtype = dtype >= 0 && dtype < 128 ? (bd_onnx_dtype)dtype : BD_ONNX_UNDEFINED;
+  if (bd_onnx_dtype_bytes(step->out[0].dtype) == 0)
+    return bd_onnx_step_fail(step, BD_UNSUPPORTED, "makes %s (%lld), which braid does not have",
+                             bd_onnx_dtype_name(step->out[0].dtype), (long long)dtype);
+  return bd_onnx_shape_of(step, 0, 0);
+}
+
 static const bd_onnx_rule rules[] = {
+    {"Bernoulli", 15, "f=x", "dtype:i seed:f", 0, infer_bernoulli, NULL},
     {"Constant", 1, "=x", "value:t", 0, infer_constant, NULL},
     {"Constant", 12, "=x", "value:t value_float:f value_floats:F value_int:i value_ints:I", 0,
      infer_constant, NULL},

@@ -23,6 +23,15 @@ static const bd_onnx_rule *find_op(const char *op, const bd_onnx_rule **out_end)
   return NULL;
 }
 
+// Whether an op draws numbers that are no mask, or of a shape that no batch has.
+static bool draws(const bd_onnx_node *node) {
+  static const char *const ops[] = {"Multinomial", "RandomNormal", "RandomNormalLike",
+                                    "RandomUniform"};
+  for (size_t i = 0; !node->domain[0] && i < sizeof ops / sizeof ops[0]; i++)
+    if (strcmp(ops[i], node->op) == 0) return true;
+  return false;
+}
+
 static bd_status fail_unknown(bd_ctx *ctx, const bd_onnx_model *model, const bd_onnx_node *node) {
   const char *names[MOST_OPS + 1] = {0};
   int count = 0;
@@ -31,6 +40,12 @@ static bd_status fail_unknown(bd_ctx *ctx, const bd_onnx_model *model, const bd_
       const char *op = families[f]->rules[i].op;
       if (count == 0 || strcmp(names[count - 1], op) != 0) names[count++] = op;
     }
+  if (draws(node))
+    return bd_onnx_node_fail(ctx, model, node, BD_UNSUPPORTED,
+                             "the op %s draws random numbers, which are known for masks alone: "
+                             "Dropout, Bernoulli of one probability, RandomUniformLike below one; "
+                             "export without it, or in evaluation mode",
+                             node->op);
   const char *meant = bd_suggest(node->op, names);
   bd_text text = bd_text_init(ctx->arena);
   bd_text_addf(&text, "the op %s of domain \"%s\", version %lld, is not known", node->op,

@@ -21,16 +21,47 @@ static bd_status fail_use(const bd_onnx_step *step) {
       "a number from 0 to 1 for kept; export without it, or in evaluation mode");
 }
 
-static bd_status begin(drawing *d, const bd_onnx_step *step) {
+static bd_status check_samples(const bd_onnx_step *step) {
   const bd_onnx_fact *out = &step->out[0];
-  double low = bd_onnx_real(step, "low", 0), high = bd_onnx_real(step, "high", 1);
-  bool samples = out->rank > 0 && out->dims[0].batch && out->dims[0].integer == 1;
-  if (!bd_onnx_equal_reals(low, 0) || !bd_onnx_equal_reals(high, 1)) return fail_use(step);
-  if (!samples)
+  if (out->rank > 0 && out->dims[0].batch && out->dims[0].integer == 1) return BD_OK;
+  return bd_onnx_step_fail(step, BD_UNSUPPORTED,
+                           "draws %s; random numbers have the batch as their first dimension, so "
+                           "that each sample has its own",
+                           bd_onnx_dims_text(step->ctx, out->rank, out->dims));
+}
+
+// Whether an operand is one number everywhere, which it may have been made as large for as it is.
+static bd_status find_number(const drawing *d, const bd_onnx_step *step, bool *out_same,
+                             bd_onnx_number *out) {
+  const bd_onnx_model *model = d->l->model;
+  bd_onnx_step at = *step;
+  for (;;) {
+    BD_TRY(bd_onnx_same_number(d->l, &at, 0, out_same, out));
+    int producer = model->values[at.node->in[0]].producer;
+    if (*out_same || producer < 0 || !is_op(&model->nodes[producer], "Expand")) return BD_OK;
+    at = bd_onnx_lower_step(d->l, &model->nodes[producer]);
+  }
+}
+
+// A mask of its own.
+static bd_status toss(drawing *d, const bd_onnx_step *step) {
+  bd_onnx_number kept = {.real = 0};
+  bool same = false;
+  BD_TRY(find_number(d, step, &same, &kept));
+  if (!same || !(kept.real > 0 && kept.real <= 1))
     return bd_onnx_step_fail(step, BD_UNSUPPORTED,
-                             "draws %s; random numbers have the batch as their first dimension, so "
-                             "that each sample has its own",
-                             bd_onnx_dims_text(step->ctx, out->rank, out->dims));
+                             "draws with probabilities that are not one number above 0, and 1 at "
+                             "most; export without it, or in evaluation mode");
+  BD_TRY(check_samples(step));
+  d->draws[step->node->number] = (bd_onnx_draw){BD_ONNX_DRAW_MASK, kept.real};
+  return BD_OK;
+}
+
+static bd_status begin(drawing *d, const bd_onnx_step *step) {
+  double low = bd_onnx_real(step, "low", 0), high = bd_onnx_real(step, "high", 1);
+  if (is_op(step->node, "Bernoulli")) return toss(d, step);
+  if (!bd_onnx_equal_reals(low, 0) || !bd_onnx_equal_reals(high, 1)) return fail_use(step);
+  BD_TRY(check_samples(step));
   d->draws[step->node->number].kind = BD_ONNX_DRAW_PART;
   d->drawn[step->node->out[0]] = true;
   return BD_OK;
@@ -88,7 +119,7 @@ bd_status bd_onnx_find_draws(bd_onnx_lowering *l, const bool *running,
                .shifted = BD_NEW_ARRAY(l->ctx->arena, double, model->value_count)};
   for (int n = 0; n < model->node_count; n++) {
     const bd_onnx_node *node = &model->nodes[n];
-    bool begins = is_op(node, "RandomUniformLike");
+    bool begins = is_op(node, "RandomUniformLike") || is_op(node, "Bernoulli");
     if (!running[n] || !(begins || takes_random(&d, node))) continue;
     bd_onnx_step step = bd_onnx_lower_step(l, node);
     BD_TRY(begins ? begin(&d, &step) : follow(&d, &step));

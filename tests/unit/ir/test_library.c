@@ -26,7 +26,7 @@ static bd_llama_config llama_of(int64_t positions, int64_t group) {
                            .inner = 16,
                            .activation = BD_OP_SILU,
                            .epsilon = 1e-5,
-                           .rope_theta = 10000,
+                           .rotary.theta = 10000,
                            .init_scale = 0.02};
 }
 

@@ -507,7 +507,7 @@ static bd_llama_config heads_of(int64_t width, double dropout) {
                            .inner = 16,
                            .activation = BD_OP_SILU,
                            .epsilon = 1e-5,
-                           .rope_theta = 10000,
+                           .rotary.theta = 10000,
                            .dropout_attention = dropout,
                            .init_scale = 0.02};
 }

@@ -2,6 +2,7 @@
 // byte less there is none, it does not depend on the cap that was asked for, and pins need no less.
 #include "frontend/frontend.h"
 #include "ir/pass.h"
+#include "planner/least.h"
 #include "planner/planner.h"
 #include <math.h>
 #include <setjmp.h>
@@ -111,9 +112,52 @@ static void test_every_cap_above_has_a_plan(void **unused) {
   bd_ctx_destroy(m.ctx);
 }
 
+// Weights, their gradients and states alone are what they are, and no plan holds less.
+static void test_states_alone(void **unused) {
+  (void)unused;
+  static const struct {
+    const char *optimizer;
+    int bytes; // of an element: itself, its gradient and f32 numbers of state
+  } of[] = {{"sgd", 8}, {"momentum", 12}, {"adamw", 16}, {"adafactor", 8}};
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    model m = open_model("gpt2-tiny", "cpu:1x4", "cpu");
+    m.request.optimizer = of[i].optimizer;
+    double elements = 0;
+    for (int w = 0; w < m.train->weight_count; w++)
+      elements += (double)bd_type_elements(&m.train->weights[w].type, 1);
+    double least = bd_least_bytes(m.train, &m.request);
+    assert_true(least == elements * of[i].bytes);
+    assert_true(4 * (double)need(&m, 1) >= least);
+    m.request.cap_bytes = (int64_t)least / 4 - 1;
+    assert_false(bd_least_fits(m.train, &m.cluster, &m.request));
+    m.request.cap_bytes = (int64_t)least / 4 + 1;
+    assert_true(bd_least_fits(m.train, &m.cluster, &m.request));
+    bd_ctx_destroy(m.ctx);
+  }
+}
+
+// A look for any plan finds one where there is room, none where there is not, and then tells of one
+// that does not fit.
+static void test_any(void **unused) {
+  (void)unused;
+  static const char *const names[] = {"gpt2-tiny", "llama-tiny", "unet3d-tiny"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    model m = open_model(names[i], "cpu:1x4", "cpu");
+    int64_t least = need(&m, 1);
+    m.request.any = true;
+    assert_int_equal(need(&m, least + least / 4), 0);
+    assert_true(need(&m, least - 1) >= least);
+    assert_true(need(&m, least / 2) >= least);
+    assert_true(need(&m, 1) >= least);
+    bd_ctx_destroy(m.ctx);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_border),
                                      cmocka_unit_test(test_more_choices_need_no_more),
-                                     cmocka_unit_test(test_every_cap_above_has_a_plan)};
+                                     cmocka_unit_test(test_every_cap_above_has_a_plan),
+                                     cmocka_unit_test(test_states_alone),
+                                     cmocka_unit_test(test_any)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
