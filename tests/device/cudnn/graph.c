@@ -114,7 +114,14 @@ void fake_check_pointwise(const fake_descriptor *d) {
       if ((x.data == CUDNN_DATA_BOOLEAN) != (i == 3))
         bd_fake_fault(call, "operand %d has data of type %d", i, x.data);
     }
-  const int expected = index ? CUDNN_DATA_INT32 : compares ? CUDNN_DATA_BOOLEAN : CUDNN_DATA_FLOAT;
+  const int moves = (mode == CUDNN_POINTWISE_ADD || mode == CUDNN_POINTWISE_SUB) &&
+                    y.data == CUDNN_DATA_INT32; // indices
+  for (int i = 1; moves && i < 3; i++)
+    if (operand(d, i).data != CUDNN_DATA_INT32)
+      bd_fake_fault(call, "an index and data of type %d", operand(d, i).data);
+  const int expected = index || moves ? CUDNN_DATA_INT32
+                       : compares     ? CUDNN_DATA_BOOLEAN
+                                      : CUDNN_DATA_FLOAT;
   if (math != expected || ((index || compares) && y.data != expected))
     bd_fake_fault(call, "mode %d computed as type %d to type %d", mode, math, y.data);
   const fake_attribute *const axis = fake_get(how, CUDNN_ATTR_POINTWISE_AXIS);
