@@ -36,7 +36,8 @@ void fake_check_tensor(const fake_descriptor *d) {
   const fake_tensor t = fake_tensor_of(d);
   if (t.rank < 3) bd_fake_fault(call, "%d dimensions, of 3 to 8", t.rank);
   if (t.data != CUDNN_DATA_FLOAT && t.data != CUDNN_DATA_HALF && t.data != CUDNN_DATA_BFLOAT16 &&
-      !(t.inner && (t.data == CUDNN_DATA_INT32 || t.data == CUDNN_DATA_BOOLEAN)))
+      !(t.inner && t.data == CUDNN_DATA_BOOLEAN) &&
+      !((t.inner || t.by_value) && t.data == CUDNN_DATA_INT32))
     bd_fake_fault(call, "data of type %d", t.data);
   if (t.alignment < (int64_t)fake_element_bytes(&t) || t.alignment & (t.alignment - 1))
     bd_fake_fault(call, "an alignment of %lld", (long long)t.alignment);
