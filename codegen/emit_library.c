@@ -30,7 +30,7 @@ static void add_attention_shape(const bd_emit_body *body, const bd_op *op) {
   double dropout = bd_op_real(op, "dropout", 0);
   bd_text *text = body->text;
   bd_text_addf(text, "&(bd_rt_attention){.batch = %s, .tq = %lld, .tk = %lld,\n      .heads = %s, ",
-               bd_emit_dim_count(e, q, 0), whole(body, q, 1), whole(body, k, 1),
+               bd_emit_dim_count(e, q, 0), (long long)ql.dims[1], whole(body, k, 1),
                bd_emit_dim_count(e, q, 2));
   bd_text_addf(text, ".kv_heads = %s, .d = %lld,\n      ", bd_emit_dim_count(e, k, 2),
                whole(body, q, 3));
@@ -45,8 +45,10 @@ static void add_attention_shape(const bd_emit_body *body, const bd_op *op) {
                ", .causal = %d,\n      .site = %lld, .first_sample = random->first_sample + %s, ",
                bd_op_int(op, "causal", 0) != 0, (long long)bd_op_int(op, "site", 0),
                bd_emit_dim_start(e, q, 0));
-  bd_text_addf(text, ".first_head = %s, .total_heads = %lld, .dtype = %s",
-               bd_emit_dim_start(e, q, 2), whole(body, q, 2), bd_emit_dtype(q->type.dtype));
+  bd_text_addf(text, ".first_head = %s, .first_query = %s,\n      ", bd_emit_dim_start(e, q, 2),
+               bd_emit_dim_start(e, q, 1));
+  bd_text_addf(text, ".total_heads = %lld, .total_queries = %lld, .dtype = %s", whole(body, q, 2),
+               whole(body, q, 1), bd_emit_dtype(q->type.dtype));
   if (is_relative(op))
     bd_text_addf(text, ", .places = %lld", whole(body, operand(body, op, gradient ? 6 : 3), 1));
   bd_text_add(text, "}");

@@ -9,6 +9,7 @@ int bd_index_find(const bd_index_map *map, char letter) {
 // Parts of equal size, or at least one element in every part.
 static bool divides(const bd_loop *loop, int64_t batch, int64_t parts, bool exact) {
   int64_t extent = bd_extent(loop->extent, batch);
+  if (loop->unit > 1) parts *= loop->unit;
   if (exact || loop->exact || loop->extent == BD_DIM_BATCH) return extent % parts == 0;
   int64_t part = extent / parts + (extent % parts != 0);
   return (parts - 1) * part < extent;
@@ -128,6 +129,13 @@ static const double point_flops[BD_OP_KIND_COUNT] = {
     [BD_OP_MOD] = 8,
 };
 
+static int64_t parts_of(const bd_mesh *mesh, const int8_t split[BD_MAX_AXES], int loop) {
+  int64_t parts = 1;
+  for (int axis = 0; axis < mesh->axes; ++axis)
+    if (split[axis] == loop) parts *= mesh->size[axis];
+  return parts;
+}
+
 // Points of the loop nest on one rank, over loops that are not indexed by data: of those, a point
 // touches one row.
 static double loop_points(const bd_index_map *map, const bd_mesh *mesh,
@@ -135,9 +143,7 @@ static double loop_points(const bd_index_map *map, const bd_mesh *mesh,
   double points = 1;
   for (int i = 0; i < map->loops; ++i) {
     if (map->loop[i].gather) continue;
-    int64_t parts = 1;
-    for (int axis = 0; axis < mesh->axes; ++axis)
-      if (split[axis] == i) parts *= mesh->size[axis];
+    int64_t parts = parts_of(mesh, split, i);
     int64_t extent = bd_extent(map->loop[i].extent, batch);
     points *= (double)(extent / parts + (extent % parts != 0));
   }
@@ -153,13 +159,19 @@ static bool only_moves(bd_op_kind kind) {
          kind == BD_OP_GATHER || kind == BD_OP_ROUTE || kind == BD_OP_UNFOLD;
 }
 
+// Of the tiles of scores, those that a causal mask leaves to the rank that has the last queries: of
+// n parts of the queries the last sees all keys before it, and half of its own.
+static double causal_share(const bd_index_map *map, const bd_mesh *mesh,
+                           const int8_t split[BD_MAX_AXES]) {
+  return 1 - 0.5 / (double)parts_of(mesh, split, bd_index_find(map, 't'));
+}
+
 double bd_op_flops(const bd_function *function, const bd_op *op, const bd_index_map *map,
                    const bd_mesh *mesh, const int8_t split[BD_MAX_AXES], int64_t batch) {
   if (only_moves(op->kind)) return 0;
   double flops = loop_points(map, mesh, split, batch);
   if (point_flops[op->kind] > 0) flops *= point_flops[op->kind];
-  // Under a causal mask, half of the tiles are skipped.
-  if (bd_op_int(op, "causal", 0)) flops *= 0.5;
+  if (bd_op_int(op, "causal", 0)) flops *= causal_share(map, mesh, split);
   if (!bd_op_is_grouped(op->kind)) return flops;
   int64_t rows = function->values[op->in[0]].type.dims[1];
   return flops * (double)bd_op_int(op, "filled", rows) / (double)rows;

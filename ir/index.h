@@ -20,7 +20,8 @@ typedef struct bd_loop {
   bd_loop_kind kind;
   bool gather; // indexed by data: kernels compare the index with the rows a part holds
   bool exact;  // parts must be equal: a dimension holds a multiple of the extent (grouped heads),
-               // or the op knows no padding (convolution, pooling)
+               // or the op knows no padding (convolution, pooling, queries of attention)
+  int unit;    // and multiples of this; 0: of 1
   // The loop within every index of which this one runs, as query heads do within a key-value head;
   // -1: none. Operands and results in `inner_in`, `inner_out` (bits number them) hold both in the
   // dimension of that loop, whose number stands in the map. Others lack this one.

@@ -113,9 +113,12 @@ static bd_status infer_grouped_contract_dw(bd_inference *inference) {
   return bd_inference_apply(inference, "brc,brf,be->ecf|whole r|one e", 0, NULL);
 }
 
-// Loops of attention: b, the key-value heads k and the query heads g of each split; k indexes
-// dimension 2 of every tensor, and g with it that of query-shaped ones. Parts of g leave keys and
-// values whole, and their gradients partial.
+// Queries that share random blocks of dropout, 8 apart, stay on one rank.
+enum { DROPOUT_QUERIES = 16 };
+
+// Loops of attention: b, the key-value heads k, the query heads g of each and the queries t split;
+// k indexes dimension 2 of every tensor, and g with it that of query-shaped ones, whose dimension 1
+// is t. Parts of g and t leave keys and values whole, and their gradients partial.
 static bd_status add_attention_loops(bd_inference *inference, int query, int key) {
   BD_TRY(bd_inference_check_static(inference, query, 4, 1));
   BD_TRY(bd_inference_check_static(inference, key, 4, 1));
@@ -132,9 +135,11 @@ static bd_status add_attention_loops(bd_inference *inference, int query, int key
   int head = bd_inference_add_loop(inference, 'k', BD_LOOP_PARALLEL, k[2]);
   map->loop[head].exact = q[2] != k[2];
   int within = bd_inference_add_loop(inference, 'g', BD_LOOP_PARALLEL, q[2] / k[2]);
-  bd_inference_add_loop(inference, 't', BD_LOOP_WHOLE, q[1]);
+  int query_loop = bd_inference_add_loop(inference, 't', BD_LOOP_PARALLEL, q[1]);
   bd_inference_add_loop(inference, 's', BD_LOOP_WHOLE, k[1]);
   bd_inference_add_loop(inference, 'd', BD_LOOP_WHOLE, q[3]);
+  map->loop[query_loop].exact = true;
+  if (bd_op_real(inference->op, "dropout", 0) > 0) map->loop[query_loop].unit = DROPOUT_QUERIES;
   bd_loop *group = &map->loop[within];
   group->exact = true;
   group->within = (int8_t)head;
@@ -142,10 +147,12 @@ static bd_status add_attention_loops(bd_inference *inference, int query, int key
   group->inner_out = bd_op_is_attention(inference->op->kind) ? ~0u : ~(3u << 1);
   for (int i = 0; i < inference->op->in_count; ++i) {
     map->in[i][0] = 0;
+    map->in[i][1] = (int8_t)(group->inner_in >> i & 1u ? query_loop : -1);
     map->in[i][2] = (int8_t)head;
   }
   for (int i = 0; i < inference->op->out_count; ++i) {
     map->out[i][0] = 0;
+    map->out[i][1] = (int8_t)(group->inner_out >> i & 1u ? query_loop : -1);
     map->out[i][2] = (int8_t)head;
   }
   return BD_OK;

@@ -159,6 +159,12 @@ static void add_forms(form_list *list, int axis, bd_sharding form, int64_t batch
   }
 }
 
+enum { LONG_SEQUENCE = 32768 };
+
+bool bd_space_cuts_queries(const bd_mesh *mesh, int64_t global_batch, int64_t sequence) {
+  return global_batch < bd_mesh_devices(mesh) || sequence >= LONG_SEQUENCE;
+}
+
 int bd_space_forms(bd_ctx *ctx, const bd_mesh *mesh, int64_t micro_batch, int64_t sequence,
                    bd_sharding **out_forms) {
   int most = 1;

@@ -48,6 +48,11 @@ bool bd_model_has_few_layers(const bd_model_runs *runs);
 // `node` devices or less on the near axis, and unless it is 0, that axis also cut in two.
 int bd_space_meshes(bd_ctx *ctx, int devices, int node, bd_mesh **out_meshes);
 
+// Whether layers on this mesh are searched with queries of attention, and positions, split: where a
+// step has fewer samples than the mesh has ranks, or sequences are long. Elsewhere samples and
+// heads are cut as evenly, and such splits would only lengthen the search.
+bool bd_space_cuts_queries(const bd_mesh *mesh, int64_t global_batch, int64_t sequence);
+
 // Forms of activations between layers: each axis splits the batch, the dimension after it, or
 // nothing.
 int bd_space_forms(bd_ctx *ctx, const bd_mesh *mesh, int64_t micro_batch, int64_t sequence,

@@ -144,9 +144,10 @@ void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *shape, const void *x,
 
 // CPU programs (generated kernels on GPUs): tiled attention; never stores T x T. q [batch, tq,
 // heads, d], k and v [batch, tk, kv_heads, d], row-major with the given valid counts; lse [batch,
-// tq, heads]. The first head and sample are global indices for dropout. `workspace` has
-// bd_rt_attention_workspace_bytes() bytes. out, dout and dq lie as q does; v, dk and dv as k. Key j
-// is seen by query i when j <= i (`causal`).
+// tq, heads]. The first head, query and sample are global indices; with dropout the first query is
+// a multiple of 16. `workspace` has bd_rt_attention_workspace_bytes() bytes. out, dout and dq lie
+// as q does; v, dk and dv as k. Key j is seen by query i, counted over all ranks, when j <= i
+// (`causal`).
 typedef struct bd_rt_attention {
   int64_t batch, tq, tk, heads, kv_heads, d; // valid on this rank
   int64_t q_batch, q_row, k_batch, k_row;    // strides in elements, padding included
@@ -154,7 +155,8 @@ typedef struct bd_rt_attention {
   float scale, dropout;
   int32_t causal;
   uint32_t site;
-  int64_t first_sample, first_head, total_heads; // global; elements are numbered over total_heads
+  int64_t first_sample, first_head, first_query;
+  int64_t total_heads, total_queries; // global; elements are numbered over them
   int32_t dtype;                                 // of all but lse and the gradient of biases
   int64_t
       places; // of biases by relative position, at most BD_RT_ATTENTION_PLACES; 0: there are none

@@ -18,6 +18,12 @@ static int64_t local_group(const bd_gen *g, int query, int key) {
          bd_value_local_type(module, &values[g->op->in[key]]).dims[2];
 }
 
+// Queries on a rank. Parts of them are equal.
+static int64_t local_queries(const bd_gen *g, int query) {
+  const bd_value *value = &g->kernel->function->values[g->op->in[query]];
+  return bd_value_local_type(g->kernel->module, value).dims[1];
+}
+
 bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
   const bd_value *values = g->kernel->function->values;
   const int64_t *q = values[g->op->in[query]].type.dims, *k = values[g->op->in[key]].type.dims;
@@ -31,10 +37,13 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
   const bd_gen_loop *b = &g->loop[bd_index_find(&g->map, 'b')];
   const bd_gen_loop *kv = &g->loop[bd_index_find(&g->map, 'k')];
   const bd_gen_loop *inner = &g->loop[bd_index_find(&g->map, 'g')];
+  const bd_gen_loop *t = &g->loop[bd_index_find(&g->map, 't')];
   float dropout = (float)bd_op_real(g->op, "dropout", 0);
   *out = (bd_attention){.g = g,
                         .tiles = bd_tiles_open(g, values[g->op->in[query]].type.dtype),
-                        .tq = q[1],
+                        .tq = local_queries(g, query),
+                        .queries = q[1],
+                        .first_query = t->split ? t->start : NULL,
                         .tk = k[1],
                         .width = q[3],
                         .group = local_group(g, query, key),
@@ -152,12 +161,28 @@ static LLVMValueRef both(bd_gen *g, LLVMValueRef a, LLVMValueRef b) {
   return a && b ? LLVMBuildAnd(g->b, a, b, "") : a ? a : b;
 }
 
+LLVMValueRef bd_attention_place(bd_attention *a, LLVMValueRef query) {
+  return a->first_query ? LLVMBuildNSWAdd(a->g->b, query, a->first_query, "") : query;
+}
+
+LLVMValueRef bd_attention_begin(bd_attention *a, LLVMValueRef key) {
+  bd_gen *g = a->g;
+  LLVMValueRef zero = bd_gen_long(g, 0), tile = bd_gen_long(g, BD_TILE);
+  if (!a->causal) return zero;
+  if (!a->first_query) return key;
+  LLVMValueRef first = LLVMBuildNSWSub(g->b, key, a->first_query, "");
+  LLVMValueRef behind = LLVMBuildICmp(g->b, LLVMIntSGT, first, zero, "");
+  first = LLVMBuildSelect(g->b, behind, first, zero, "");
+  return LLVMBuildNSWMul(g->b, LLVMBuildSDiv(g->b, first, tile, ""), tile, "");
+}
+
 LLVMValueRef bd_attention_sees(bd_attention *a, LLVMValueRef query, LLVMValueRef key) {
   bd_gen *g = a->g;
+  LLVMValueRef place = shortened(g, bd_attention_place(a, query));
   query = shortened(g, query);
   key = shortened(g, key);
   LLVMValueRef sees = both(g, exists(g, query, a->tq), exists(g, key, a->tk));
-  if (a->causal) sees = both(g, sees, LLVMBuildICmp(g->b, LLVMIntSLE, key, query, ""));
+  if (a->causal) sees = both(g, sees, LLVMBuildICmp(g->b, LLVMIntSLE, key, place, ""));
   return sees ? sees : LLVMConstInt(LLVMInt1TypeInContext(g->llvm), 1, false);
 }
 
@@ -165,7 +190,8 @@ LLVMValueRef bd_attention_end(bd_attention *a, LLVMValueRef first) {
   bd_gen *g = a->g;
   LLVMValueRef all = bd_gen_long(g, a->tk);
   if (!a->causal) return all;
-  LLVMValueRef end = LLVMBuildNSWAdd(g->b, first, bd_gen_long(g, BD_TILE), "");
+  LLVMValueRef end = bd_attention_place(a, first);
+  end = LLVMBuildNSWAdd(g->b, end, bd_gen_long(g, BD_TILE), "");
   return LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, end, all, ""), end, all, "");
 }
 

@@ -13,7 +13,8 @@ typedef struct bd_heads {
 typedef struct bd_attention {
   bd_gen *g;
   bd_tiles tiles;
-  int64_t tq, tk, width; // queries, keys, of a head
+  int64_t tq, tk, width; // queries on this rank, keys, of a head
+  int64_t queries;       // on all ranks
   int64_t group;         // query heads on this rank per key-value head there
   bool causal;
   bool few; // random blocks: bd_attention_has_few_blocks
@@ -22,6 +23,7 @@ typedef struct bd_attention {
   uint32_t site;
   LLVMValueRef batches, heads, kv_heads; // that this rank holds
   LLVMValueRef first_sample, first_head; // global
+  LLVMValueRef first_query;              // global, i64; NULL: 0, all are here
   int64_t places, far;                   // of biases by relative position; 0: there are none
   bd_access stored_biases;
   LLVMValueRef biases; // of the head in work, f32, shared
@@ -56,6 +58,10 @@ typedef void (*bd_attention_body)(bd_attention *a, LLVMValueRef head, LLVMValueR
 void bd_attention_tiles(bd_attention *a, LLVMValueRef heads, int64_t total, bool descending,
                         bd_attention_body body, void *user);
 
+// The global number of a query of this rank, i64.
+LLVMValueRef bd_attention_place(bd_attention *a, LLVMValueRef query);
+// Where a loop over the queries that may see keys from `key` on begins: at a tile of queries.
+LLVMValueRef bd_attention_begin(bd_attention *a, LLVMValueRef key);
 // Whether a query sees a key (both exist), i1.
 LLVMValueRef bd_attention_sees(bd_attention *a, LLVMValueRef query, LLVMValueRef key);
 // Where there is dropout: draws its masks for the square of 64 queries and 64 keys from `query` and

@@ -53,7 +53,7 @@ static LLVMValueRef extreme(bd_gen *g, const char *name, LLVMValueRef a, int64_t
 // Of a query and a key, i32; rows after the last are at a place as well.
 static LLVMValueRef place_of(bd_attention *a, LLVMValueRef query, LLVMValueRef key) {
   bd_gen *g = a->g;
-  LLVMValueRef behind = LLVMBuildNSWSub(g->b, key, query, "");
+  LLVMValueRef behind = LLVMBuildNSWSub(g->b, key, bd_attention_place(a, query), "");
   LLVMValueRef place = LLVMBuildTrunc(g->b, behind, bd_gen_i32(g), "");
   place = LLVMBuildNSWAdd(g->b, place, bd_gen_int_like(place, a->far), "");
   return extreme(g, "llvm.smin", extreme(g, "llvm.smax", place, 0), a->places - 1);

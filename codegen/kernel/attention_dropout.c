@@ -55,7 +55,7 @@ static void draw_block(const draw *d, score of, LLVMValueRef words[WORDS]) {
   bd_attention *a = d->a;
   bd_gen *g = a->g;
   LLVMValueRef head = shortened(a, LLVMBuildNSWAdd(g->b, a->first_head, a->head, ""));
-  LLVMValueRef at = LLVMBuildMul(g->b, head, bd_gen_int_like(head, places(a->tq)), "");
+  LLVMValueRef at = LLVMBuildMul(g->b, head, bd_gen_int_like(head, places(a->queries)), "");
   at = LLVMBuildAdd(g->b, at, place_of(g, of.query), "");
   at = LLVMBuildMul(g->b, at, bd_gen_int_like(at, places(a->tk)), "");
   at = LLVMBuildAdd(g->b, at, place_of(g, of.key), "");
@@ -109,11 +109,12 @@ static LLVMValueRef draw_row(const draw *d, LLVMValueRef round) {
 void bd_attention_draw(bd_attention *a, LLVMValueRef query, LLVMValueRef key, bool turned) {
   bd_gen *g = a->g;
   a->turned = turned;
+  LLVMValueRef place = bd_attention_place(a, query);
   const int bits = a->tiles.tensor ? BD_TENSOR_PAIR * WORDS : PLAIN_COLUMNS;
   draw d = {.a = a,
             .site = bd_gen_site_open(g, a->site),
-            .first_row = turned ? key : query,
-            .first_column = turned ? query : key,
+            .first_row = turned ? key : place,
+            .first_column = turned ? place : key,
             .sample = LLVMBuildNSWAdd(g->b, a->first_sample, a->batch, "")};
   LLVMBuildStore(g->b, LLVMConstNull(bd_gen_i32(g)), a->kept);
   bd_gen_for rounds =

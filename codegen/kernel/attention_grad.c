@@ -55,7 +55,7 @@ static void row_products(bd_attention *a) {
   bd_gen *g = a->g;
   int b = bd_index_find(&g->map, 'b'), kv = bd_index_find(&g->map, 'k');
   bd_heads dout = bd_attention_in(a, 0), out = bd_attention_in(a, 4), to = scratch(a);
-  products p = {.t = bd_gen_own_loop(g, a->tq),
+  products p = {.t = bd_index_find(&g->map, 't'),
                 .h = bd_attention_loop(g, &g->loop[kv], a->group),
                 .d = bd_gen_own_loop(g, a->width)};
   p.dout = along_rows(&p, &dout, kv);
@@ -150,7 +150,7 @@ static void key_tile(bd_attention *a, LLVMValueRef head, LLVMValueRef first, voi
   a->head = LLVMBuildNSWAdd(g->b, a->head, heads.index, "");
   bd_attention_load_biases(a);
   // Queries before the tile's first key see none of it.
-  LLVMValueRef from = a->causal ? first : bd_gen_long(g, 0);
+  LLVMValueRef from = bd_attention_begin(a, first);
   bd_gen_for queries = bd_gen_for_begin(g, from, bd_gen_long(g, a->tq), bd_gen_long(g, BD_TILE));
   add_queries(a, w, first, queries.index);
   bd_gen_for_end(g, &queries);

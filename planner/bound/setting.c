@@ -56,6 +56,8 @@ static bd_layer_request request_of(const bd_scene *scene, const bd_setting *sett
       .constraints = request->constraints,
       .pin = scene->runs->runs[run].pin,
       .sequence = scene->sequence,
+      .whole_queries =
+          !bd_space_cuts_queries(&setting->mesh, request->global_batch, scene->sequence),
   };
 }
 

@@ -78,9 +78,9 @@ const char *bd_layer_key(bd_ctx *ctx, const bd_layer_request *request) {
   bd_text text = bd_text_init(ctx->arena);
   for (int axis = 0; axis < request->cost.mesh.axes; axis++)
     bd_text_addf(&text, "%dx", request->cost.mesh.size[axis]);
-  bd_text_addf(&text, " batch %lld sequence %lld passes %d zero %d recompute %d ",
+  bd_text_addf(&text, " batch %lld sequence %lld passes %d zero %d recompute %d whole %d ",
                (long long)request->cost.micro_batch, (long long)request->sequence, request->passes,
-               request->zero, request->recompute);
+               request->zero, request->recompute, request->whole_queries);
   add_string(request->optimizer, &text);
   bd_text_addf(&text, " masters %s gradients %s forms %d ", bd_masters_name(request->masters),
                bd_gradients_name(request->gradients), request->form_count);

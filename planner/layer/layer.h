@@ -36,6 +36,9 @@ typedef struct bd_layer_request {
   const bd_constraints *constraints;
   const bd_strategy_pin *pin;
   int64_t sequence; // tokens of a sample
+  // Queries of attention and positions are split where constraints or the pin say so, and else not
+  // (bd_space_cuts_queries).
+  bool whole_queries;
 } bd_layer_request;
 
 typedef struct bd_layer_candidate {

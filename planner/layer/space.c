@@ -1,7 +1,9 @@
 #include "planner/layer/space.h"
+#include "planner/constraints/constraints.h"
 #include "planner/layer/gradient.h"
 #include "planner/layer/weight.h"
 #include "planner/layer/work.h"
+#include <string.h>
 
 bd_sharding bd_layer_boundary(const bd_layer_space *space, int form, bd_id value) {
   return bd_sharding_for_type(&space->request->forms[form], &space->request->cost.mesh,
@@ -44,6 +46,23 @@ static bd_status infer_all(bd_ctx *ctx, const bd_function *function, bd_index_ma
   for (int i = 0; i < function->op_count; i++)
     BD_TRY(bd_op_infer(ctx, function, &function->ops[i], &(*out_maps)[i], types));
   return BD_OK;
+}
+
+static bool is_pinned(const bd_layer_request *request, int op, char letter) {
+  const bd_constraints *c = request->constraints;
+  if (c && c->degree[BD_CUT_TOKENS] > 1) return true;
+  return request->pin && memchr(request->pin->split[op], letter, BD_MAX_AXES);
+}
+
+// Leaves whole what the request does not want split of attention and of positions.
+static void hold_queries(bd_layer_space *space) {
+  static const char letter = 't';
+  for (int i = 0; space->request->whole_queries && i < space->forward->op_count; i++) {
+    bd_op_kind kind = space->forward->ops[i].kind;
+    if ((!bd_op_attends(kind) && kind != BD_OP_ROPE) || is_pinned(space->request, i, letter))
+      continue;
+    space->map[i].loop[bd_index_find(&space->map[i], letter)].kind = BD_LOOP_WHOLE;
+  }
 }
 
 static int first_of_type(const bd_function *f, bd_id value) {
@@ -157,6 +176,7 @@ bd_status bd_layer_space_read(bd_ctx *ctx, const bd_layer_request *request, bd_l
   *out = (bd_layer_space){
       .ctx = ctx, .request = request, .forward = request->function, .backward = backward};
   BD_TRY(infer_all(ctx, out->forward, &out->map));
+  hold_queries(out);
   BD_TRY(infer_all(ctx, backward, &out->backward_map));
   find_roles(ctx, out);
   build_clusters(ctx, out);

@@ -119,7 +119,7 @@ static void attend(const forward *f, const place *at, bd_rt_tiles *tiles) {
     maximum[i] = -INFINITY;
     sum[i] = 0;
   }
-  const int64_t end = s->causal ? bd_rt_least(s->tk, at->row + at->rows) : s->tk;
+  const int64_t end = bd_rt_keys_end(s, at->row, at->rows);
   for (int64_t key = 0; key < end; key += KEYS) {
     const int64_t keys = bd_rt_least(KEYS, end - key);
     const float *const k = key_rows(f, at, f->k, key, keys, at->wide);

@@ -41,8 +41,19 @@ static inline void bd_rt_narrow_rows(int dtype, const float *wide, int64_t rows,
 // How many of the keys from `key` on the query `row` sees.
 static inline int64_t bd_rt_seen(const bd_rt_attention *s, int64_t row, int64_t key, int64_t keys) {
   if (!s->causal) return keys;
-  const int64_t seen = row + 1 - key;
+  const int64_t seen = s->first_query + row + 1 - key;
   return seen < 0 ? 0 : bd_rt_least(seen, keys);
+}
+
+// One past the last key that the `rows` queries from `row` on see.
+static inline int64_t bd_rt_keys_end(const bd_rt_attention *s, int64_t row, int64_t rows) {
+  return s->causal ? bd_rt_least(s->tk, s->first_query + row + rows) : s->tk;
+}
+
+// The first query of the first tile that sees a key from `key` on.
+static inline int64_t bd_rt_rows_begin(const bd_rt_attention *s, int64_t key) {
+  if (!s->causal || key <= s->first_query) return 0;
+  return (key - s->first_query) / ROWS * ROWS;
 }
 
 // Biases of a head, halves of them widened in `room`; NULL: there are none.

@@ -129,7 +129,7 @@ static void head_backward(const bd_rt_backward *w, int64_t batch, int64_t kv_hea
     const int64_t keys = bd_rt_least(KEYS, s->tk - key);
     const int64_t k = batch * s->k_batch + key * s->k_row + kv_head * s->d;
     // Under causality the first rows see none of these keys.
-    const int64_t first = s->causal ? key / ROWS * ROWS : 0;
+    const int64_t first = bd_rt_rows_begin(s, key);
     int fresh = 1;
     for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++)
       for (int64_t row = first; row < s->tq; row += ROWS) {

@@ -74,7 +74,7 @@ static void load_rows(const halves *h, int64_t head, int64_t row, int64_t rows) 
 static void keys_of_halves(const halves *h, int64_t key, bd_rt_tiles *tiles) {
   const bd_rt_attention *const s = h->of->like->shape;
   const int64_t group = s->heads / s->kv_heads, keys = bd_rt_least(KEYS, s->tk - key);
-  const int64_t first = s->causal ? key / ROWS * ROWS : 0;
+  const int64_t first = bd_rt_rows_begin(s, key);
   int fresh = 1;
   load_keys(h, key, keys);
   for (int64_t head = h->kv_head * group; head < (h->kv_head + 1) * group; head++) {
@@ -98,7 +98,7 @@ static void keys_of_halves(const halves *h, int64_t key, bd_rt_tiles *tiles) {
 static void queries_of_halves(const halves *h, int64_t head, int64_t row, bd_rt_tiles *tiles) {
   const bd_rt_attention *const s = h->of->like->shape;
   const int64_t rows = bd_rt_least(ROWS, s->tq - row);
-  const int64_t end = s->causal ? bd_rt_least(s->tk, row + rows) : s->tk;
+  const int64_t end = bd_rt_keys_end(s, row, rows);
   const float *const biases = biases_of(h, head);
   load_rows(h, head, row, rows);
   for (int64_t key = 0; key < end; key += KEYS) {

@@ -14,7 +14,7 @@ static int64_t within(int64_t x, int64_t least, int64_t most) {
 
 static runs runs_of(const bd_rt_attention *s, const bd_rt_tile *tile, int64_t i) {
   const int64_t far = s->causal ? s->places - 1 : s->places / 2;
-  const int64_t place = tile->key - (tile->row + i) + far; // of the first key
+  const int64_t place = tile->key - (s->first_query + tile->row + i) + far; // of the first key
   const int64_t before = within(1 - place, 0, tile->keys);
   const int64_t behind = within(s->places - 1 - place, before, tile->keys);
   return (runs){before, behind, place + before};

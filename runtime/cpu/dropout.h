@@ -82,11 +82,12 @@ static inline void bd_rt_dropout_tile(const bd_rt_attention *s, const bd_rt_rand
                                       int64_t key, int64_t keys, float *masks) {
   const bd_rt_dropout_site site =
       bd_rt_dropout_at(random, s->site, s->first_sample + batch, s->dropout);
-  const int64_t lines = (s->tq + DROPOUT_SPAN - 1) / DROPOUT_SPAN * DROPOUT_APART;
+  const int64_t lines = (s->total_queries + DROPOUT_SPAN - 1) / DROPOUT_SPAN * DROPOUT_APART;
   const int64_t columns = (s->tk + DROPOUT_SPAN - 1) / DROPOUT_SPAN * DROPOUT_APART;
   for (int64_t i = 0; i < rows; i += DROPOUT_SPAN)
     for (int64_t upper = i; upper < i + DROPOUT_APART && upper < rows; upper++) {
-      const int64_t lower = upper + DROPOUT_APART, line = (row + i) / 2 + upper - i;
+      const int64_t lower = upper + DROPOUT_APART,
+                    line = (s->first_query + row + i) / 2 + upper - i;
       const int64_t block = ((s->first_head + head) * lines + line) * columns + key / 2;
       const int64_t seen = bd_rt_seen(s, row + lower, key, keys);
       bd_rt_dropout_rows(&site, block, (seen + DROPOUT_SPAN - 1) / DROPOUT_SPAN * DROPOUT_APART,

@@ -25,12 +25,14 @@ struct bd_cuda_attentions {
 };
 
 _Static_assert(sizeof(bd_cuda_attention) ==
-                   13 * sizeof(int64_t) + sizeof(float) + 3 * sizeof(int32_t),
+                   15 * sizeof(int64_t) + sizeof(float) + 3 * sizeof(int32_t),
                "shapes are compared as bytes");
 
 static bd_cuda_attention shape_of(const bd_rt *rt, const bd_rt_attention *s, int gradient) {
   bd_cuda_attention out = {0};
-  out.batch = s->batch, out.tq = s->tq, out.tk = s->tk;
+  const int cut = s->causal && s->tq < s->total_queries;
+  out.batch = s->batch, out.tq = s->tq, out.tk = out.keys = s->tk;
+  if (cut) out.first = s->first_query, out.tk = out.first + out.tq;
   out.kv_heads = s->kv_heads, out.group = s->heads / s->kv_heads, out.d = s->d;
   out.q_batch = s->q_batch, out.q_row = s->q_row;
   out.k_batch = s->k_batch, out.k_row = s->k_row;
@@ -144,6 +146,14 @@ static int64_t offset_bytes(const bd_cuda_attention *s, lying how, int64_t sampl
   return 0;
 }
 
+// No query sees the keys behind tk.
+static void clear_unseen(const bd_cuda_attention *s, char *gradient, cudaStream_t stream) {
+  const int64_t element = bd_rt_element_bytes(s->dtype);
+  for (int64_t sample = 0; sample < s->batch && s->tk < s->keys; sample++)
+    BD_CUDA(cudaMemsetAsync(gradient + (sample * s->k_batch + s->tk * s->k_row) * element, 0,
+                            (size_t)((s->keys - s->tk) * s->k_row * element), stream));
+}
+
 typedef struct call {
   const attended *what;
   char *at[BD_ATTEND_GRAD_BUFFERS];
@@ -157,6 +167,10 @@ static void run(bd_rt *rt, const void *args) {
   const int64_t wide = bd_cuda_attention_wide_bytes(part);
   char *const workspace = rt->device->library + wide;
   const cudaStream_t stream = bd_cuda_now(rt)->stream;
+  if (s->gradient) {
+    clear_unseen(s, c->at[BD_ATTEND_GRAD_DK], stream);
+    clear_unseen(s, c->at[BD_ATTEND_GRAD_DV], stream);
+  }
   for (int64_t sample = 0; sample < s->batch; sample += part->batch)
     for (int64_t head = 0; head < s->kv_heads; head += part->kv_heads) {
       void *at[BD_ATTEND_GRAD_BUFFERS];
@@ -209,6 +223,7 @@ void bd_cuda_try_attention(bd_rt *rt) {
 static int attend(bd_rt *rt, const bd_rt_attention *s, int gradient, const call *buffers) {
   if (s->batch <= 0 || s->kv_heads <= 0) return 0;
   const bd_cuda_attention shape = shape_of(rt, s, gradient);
+  if (shape.tk > shape.keys) return 0; // the last queries see all keys, and no diagonal
   call c = *buffers;
   if (gradient) c.at[BD_ATTEND_GRAD_WIDE] = rt->device->library;
   if (rt->device->rehearsing) {

@@ -100,10 +100,31 @@ static bd_dnn_item index_along(const drawing *d, bd_dnn_item like, int64_t axis)
   return y;
 }
 
+// The numbers of the queries among all, in the form in which the library knows a diagonal that ends
+// in the last query and the last key.
+static bd_dnn_item queries(const drawing *d, bd_dnn_item like) {
+  const bd_dnn_item here = index_along(d, like, 2);
+  if (d->shape->first == 0) return here;
+  const bd_dnn_item behind = scores(d, BD_DNN_INT32), query = scores(d, BD_DNN_INT32);
+  const bd_dnn_pointwise add = {.mode = BD_DNN_ADD,
+                                .math = BD_DNN_INT32,
+                                .x = here,
+                                .b = bd_dnn_integer(d->graph, 4, (int32_t)d->shape->tk),
+                                .y = behind};
+  const bd_dnn_pointwise subtract = {.mode = BD_DNN_SUB,
+                                     .math = BD_DNN_INT32,
+                                     .x = behind,
+                                     .b = bd_dnn_integer(d->graph, 4, (int32_t)d->shape->tq),
+                                     .y = query};
+  bd_dnn_add_pointwise(d->graph, &add);
+  bd_dnn_add_pointwise(d->graph, &subtract);
+  return query;
+}
+
 // Scores of keys after the query become the least number.
 static bd_dnn_item masked(const drawing *d, bd_dnn_item x) {
   if (!d->shape->causal) return x;
-  const bd_dnn_item query = index_along(d, x, 2), key = index_along(d, x, 3);
+  const bd_dnn_item query = queries(d, x), key = index_along(d, x, 3);
   const bd_dnn_item seen = scores(d, BD_DNN_BOOLEAN), y = scores(d, BD_DNN_FLOAT);
   const bd_dnn_item least = bd_dnn_constant(d->graph, 4, -INFINITY);
   const bd_dnn_pointwise compare = {

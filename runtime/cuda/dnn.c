@@ -156,8 +156,8 @@ bd_dnn_item bd_dnn_buffer(bd_dnn_graph *g, const bd_dnn_tensor *tensor) {
   return item;
 }
 
-bd_dnn_item bd_dnn_constant(bd_dnn_graph *g, int rank, float value) {
-  bd_dnn_tensor one = {.data = BD_DNN_FLOAT, .rank = rank, .alignment = sizeof value};
+static bd_dnn_item add_constant(bd_dnn_graph *g, int rank, bd_dnn_data data, bd_dnn_value value) {
+  bd_dnn_tensor one = {.data = data, .rank = rank, .alignment = sizeof value};
   expect_room(g);
   for (int i = 0; i < rank; i++)
     one.dims[i] = one.strides[i] = 1;
@@ -165,6 +165,14 @@ bd_dnn_item bd_dnn_constant(bd_dnn_graph *g, int rank, float value) {
   g->value[g->constant_count] = value;
   g->constant[g->constant_count++] = g->last_id;
   return item;
+}
+
+bd_dnn_item bd_dnn_constant(bd_dnn_graph *g, int rank, float value) {
+  return add_constant(g, rank, BD_DNN_FLOAT, (bd_dnn_value){.real = value});
+}
+
+bd_dnn_item bd_dnn_integer(bd_dnn_graph *g, int rank, int32_t value) {
+  return add_constant(g, rank, BD_DNN_INT32, (bd_dnn_value){.integer = value});
 }
 
 static bd_dnn_attribute link_to(bd_dnn_name name, const bd_dnn_item *item) {

@@ -55,6 +55,8 @@ bd_dnn_item bd_dnn_buffer(bd_dnn_graph *graph, const bd_dnn_tensor *tensor);
 bd_dnn_item bd_dnn_inner(bd_dnn_graph *graph, const bd_dnn_tensor *tensor);
 // One f32, which the plan keeps, in `rank` dimensions.
 bd_dnn_item bd_dnn_constant(bd_dnn_graph *graph, int rank, float value);
+// One i32.
+bd_dnn_item bd_dnn_integer(bd_dnn_graph *graph, int rank, int32_t value);
 
 // y = mode(x, b), or of BD_DNN_BINARY_SELECT: of t x, else b. NULL operands are not there. `axis`:
 // of BD_DNN_GEN_INDEX, else ignored. `math` is what is computed in.

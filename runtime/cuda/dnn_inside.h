@@ -30,6 +30,11 @@ struct bd_dnn {
   int (*execute)(void *handle, void *plan, void *pack);
 };
 
+typedef union bd_dnn_value {
+  float real;
+  int32_t integer;
+} bd_dnn_value;
+
 struct bd_dnn_graph {
   bd_dnn *dnn;
   int refused, any_order;
@@ -40,7 +45,7 @@ struct bd_dnn_graph {
   int64_t last_id; // of a tensor
   int buffer_count, constant_count;
   int64_t buffer[BD_DNN_MOST_ADDRESSES], constant[BD_DNN_MOST_ADDRESSES]; // their ids
-  float value[BD_DNN_MOST_ADDRESSES];                                     // of constants
+  bd_dnn_value value[BD_DNN_MOST_ADDRESSES];                              // of constants
 };
 
 // Notes what `call` returned; the first refusal stays. Returns whether nothing was refused so far.

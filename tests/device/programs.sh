@@ -31,6 +31,7 @@ END
     groups       4 1 2x2 4 1f1b  0,1 none batch,tensor
     mixed        4 1 2x2 4 1f1b  0,1 none batch,mixed
     heads        4 1 2x2 4 1f1b  0  full tensor,group
+    context      2 1 2   4 1f1b  -  full context
     all          8 2 2x2 4 1f1b  0  full batch,tensor
 END
   gpt2-tiny-25h) cat <<'END' ;;
@@ -61,10 +62,12 @@ END
   */bert | */gpt_neox) cat <<'END' ;;
     one          1 1 1    8 1f1b  -  none -
     heads        2 1 tp=2 4 1f1b  -  none -
+    tokens       4 1 sp=4 8 1f1b  -  none -
 END
   */t5) cat <<'END' ;;
     one          1 1 1    8 1f1b  -  none -
     heads        2 1 tp=2 4 1f1b  -  none -
+    tokens       4 1 sp=4 8 1f1b  -  none -
     skips        8 4 tp=2 2 1f1b  -  none -
     skips-gpipe  8 4 dp=2 2 gpipe 0  full -
     pipe         4 2 dp=2 2 1f1b  -  full -
@@ -256,6 +259,14 @@ if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */mixtral ]];
   for name in refused old unlike off; do
     [ "$(by_cudnn "$name")" = 0 ] || fail "$name uses cuDNN"
   done
+fi
+
+# Parts of queries that see the keys up to their own, too.
+if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */gpt_neox ]]; then
+  grep -q '\.tq = 8, \.tk = 32,' tokens-bf16/stage0.c || fail "tokens has no parts of queries"
+  grep -q "attention by cuDNN 9.19.0$" tokens-bf16/log.0 || fail "tokens does not use cuDNN"
+  attend off tokens-bf16 "generated kernels: BRAID_CUDNN=0" BRAID_CUDNN=0
+  [ "$(by_cudnn off)" = 0 ] && [ "$(by_cudnn tokens-bf16)" -gt 0 ] || fail "cuDNN runs when it is off, or not when it is on"
 fi
 
 # Padding is told apart by elements that heads have besides, for cuDNN as for generated kernels.

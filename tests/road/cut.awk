@@ -3,6 +3,7 @@
 # batch     samples
 # tensor    heads, hidden columns and the vocabulary
 # sequence  tokens; attention needs them all, so its operands are gathered and it runs on every part
+# context   tokens, of attention its queries: keys and values are gathered
 # mixed     tokens outside the products, heads and columns inside
 # group     query heads of each key-value head, where all keys and values are whole, and hidden columns
 # `zero` lists the axes that split optimizer states. What is saved stays as the plan has it.
@@ -26,7 +27,8 @@ function column_letter(op, result) {
 
 function letter(way, op, result,   column) {
   if (way == "batch") return op == "contract" || op == "rope" || op == "attention" ? "b" : "A"
-  if (way == "sequence")
+  if (way == "context" && (op == "rope" || op == "attention")) return "t"
+  if (way == "sequence" || way == "context")
     return op == "contract" ? "t" : op == "rope" || op == "attention" ? "-" : "B"
   if (way == "group" && (result ~ /^([kv](_rotated)?|logits)$/ || op ~ /^(embed|lse|xent)$/)) return "-"
   if (way == "group" && op == "attention") return "g"
@@ -49,7 +51,7 @@ function column_dim(value) {
 function dim(way, value,   column) {
   if (value == "loss") return "null"
   if (way == "batch") return is_weight(value) ? "null" : 0
-  if (way == "sequence") return is_weight(value) ? "null" : 1
+  if (way == "sequence" || way == "context") return is_weight(value) ? "null" : 1
   if (way == "group" && value ~ /^(w[kv]|[kv](_rotated)?|embedding|lm|logits)$/) return "null"
   column = column_dim(value)
   return way == "mixed" && column == "null" && !is_weight(value) ? 1 : column

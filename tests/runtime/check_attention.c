@@ -29,7 +29,7 @@ static double uniform(uint64_t seed, uint64_t step, uint32_t site, uint32_t call
 // Of the probability of query i and key j.
 static double uniform_of(const bd_rt_attention *s, const bd_rt_random *random, int64_t sample,
                          int64_t head, int64_t i, int64_t j) {
-  const int64_t queries = (s->tq + 15) / 16 * 8, keys = (s->tk + 15) / 16 * 8;
+  const int64_t queries = (s->total_queries + 15) / 16 * 8, keys = (s->tk + 15) / 16 * 8;
   const int64_t query = i / 16 * 8 + i % 8, key = j / 16 * 8 + j % 8;
   const int64_t block = (head * queries + query) * keys + key;
   return uniform(random->seed, random->step, s->site, (uint32_t)random->call, (uint64_t)sample,
@@ -94,9 +94,10 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
   double *const mask = calloc((size_t)s->tk, sizeof *mask);
   for (int64_t b = 0; b < s->batch; b++)
     for (int64_t h = 0; h < s->heads; h++)
-      for (int64_t i = 0; i < s->tq; i++) {
-        const int64_t q = b * s->q_batch + i * s->q_row + h * s->d;
+      for (int64_t row = 0; row < s->tq; row++) {
+        const int64_t q = b * s->q_batch + row * s->q_row + h * s->d;
         const int64_t k = b * s->k_batch + h / (s->heads / s->kv_heads) * s->d;
+        const int64_t i = s->first_query + row;
         const int64_t seen = s->causal && i + 1 < s->tk ? i + 1 : s->tk;
         double most = -INFINITY, sum = 0, inner = 0;
         for (int64_t j = 0; j < seen; j++) {
@@ -115,7 +116,7 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
         }
         for (int64_t j = 0; j < seen; j++)
           sum += p[j] = exp(p[j] - most);
-        lse[b * s->lse_batch + i * s->lse_row + h] = most + log(sum);
+        lse[b * s->lse_batch + row * s->lse_row + h] = most + log(sum);
         for (int64_t j = 0; j < seen; j++) {
           p[j] /= sum;
           dp[j] = 0;
@@ -288,10 +289,33 @@ static void check_attentions(bd_rt *rt) {
        .dropout = 0.2f,
        .site = 4,
        .total_heads = 3},
+      // Parts of the queries: a tile begins where one of all does or not; the first and the last.
+      {.batch = 2, .tq = 64, .tk = 200, .heads = 2, .kv_heads = 1, .d = 8, .causal = 1},
+      {.batch = 2, .tq = 50, .tk = 200, .heads = 4, .kv_heads = 2, .d = 8, .causal = 1},
+      {.batch = 1, .tq = 70, .tk = 300, .heads = 2, .kv_heads = 2, .d = 12, .causal = 1},
+      {.batch = 1, .tq = 90, .tk = 300, .heads = 2, .kv_heads = 2, .d = 8, .places = 31},
+      {.batch = 2,
+       .tq = 80,
+       .tk = 240,
+       .heads = 2,
+       .kv_heads = 1,
+       .d = 8,
+       .causal = 1,
+       .dropout = 0.3f,
+       .site = 4,
+       .total_heads = 2,
+       .places = 17},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+  const size_t count = sizeof cases / sizeof cases[0], parts = 5;
+  static const int64_t first[] = {0, 37, 230, 210, 160};
+  for (size_t i = 0; i < count; i++)
     for (int64_t pad = 0; pad < 2; pad++) {
       bd_rt_attention s = cases[i];
+      s.total_queries = s.tq;
+      if (i + parts >= count) {
+        s.first_query = first[i + parts - count];
+        s.total_queries = s.tk;
+      }
       s.scale = 3.0f / sqrtf((float)s.d);
       check_attention(rt, s, pad);
     }

@@ -181,6 +181,7 @@ static void run(evaluation *e, const fake_descriptor *op) {
 }
 
 static float load(const fake_tensor *t, const char *at, int64_t place_of) {
+  if (t->data == CUDNN_DATA_INT32) return (float)((const int32_t *)(const void *)at)[place_of];
   return is_half(t) ? bd_fake_of_half(half_of(t), ((const uint16_t *)(const void *)at)[place_of])
                     : ((const float *)(const void *)at)[place_of];
 }

@@ -36,7 +36,8 @@ void fake_check_tensor(const fake_descriptor *d) {
   const fake_tensor t = fake_tensor_of(d);
   if (t.rank < 3) bd_fake_fault(call, "%d dimensions, of 3 to 8", t.rank);
   if (t.data != CUDNN_DATA_FLOAT && t.data != CUDNN_DATA_HALF && t.data != CUDNN_DATA_BFLOAT16 &&
-      !(t.inner && (t.data == CUDNN_DATA_INT32 || t.data == CUDNN_DATA_BOOLEAN)))
+      !(t.inner && t.data == CUDNN_DATA_BOOLEAN) &&
+      !((t.inner || t.by_value) && t.data == CUDNN_DATA_INT32))
     bd_fake_fault(call, "data of type %d", t.data);
   if (t.alignment < (int64_t)fake_element_bytes(&t) || t.alignment & (t.alignment - 1))
     bd_fake_fault(call, "an alignment of %lld", (long long)t.alignment);
@@ -114,7 +115,14 @@ void fake_check_pointwise(const fake_descriptor *d) {
       if ((x.data == CUDNN_DATA_BOOLEAN) != (i == 3))
         bd_fake_fault(call, "operand %d has data of type %d", i, x.data);
     }
-  const int expected = index ? CUDNN_DATA_INT32 : compares ? CUDNN_DATA_BOOLEAN : CUDNN_DATA_FLOAT;
+  const int moves = (mode == CUDNN_POINTWISE_ADD || mode == CUDNN_POINTWISE_SUB) &&
+                    y.data == CUDNN_DATA_INT32; // indices
+  for (int i = 1; moves && i < 3; i++)
+    if (operand(d, i).data != CUDNN_DATA_INT32)
+      bd_fake_fault(call, "an index and data of type %d", operand(d, i).data);
+  const int expected = index || moves ? CUDNN_DATA_INT32
+                       : compares     ? CUDNN_DATA_BOOLEAN
+                                      : CUDNN_DATA_FLOAT;
   if (math != expected || ((index || compares) && y.data != expected))
     bd_fake_fault(call, "mode %d computed as type %d to type %d", mode, math, y.data);
   const fake_attribute *const axis = fake_get(how, CUDNN_ATTR_POINTWISE_AXIS);

@@ -99,13 +99,65 @@ static void test_attention_heads(void **state) {
   assert_true(allowed(b, 'k', 2, 8));
   assert_true(allowed(b, 'b', 4, 8));
   assert_false(allowed(b, 'b', 3, 8));
-  assert_false(allowed(b, 't', 2, 8));
+  assert_false(allowed(b, 's', 2, 8));
   assert_int_equal(at_operand(b, 'k', 1), 2);
   assert_int_equal(at_result(b, 'k', 1), 2);
   bd_mesh one = {0};
   int8_t none[BD_MAX_AXES] = {-1, -1, -1, -1};
   double flops = bd_op_flops(b->function, b->op, &b->map, &one, none, 2);
   assert_true(flops == 4.0 * 2 * 25 * 64 * 64 * 64);
+}
+
+// Parts of the queries read all keys and values, whose gradients they add to. Of n parts under a
+// causal mask the last has 2n - 1 times the work of the first, and counts.
+static void test_queries(void **state) {
+  bench *b = *state;
+  static const bd_mesh mesh = {2, {2, 2}};
+  operand(b, BD_F32, DIMS(B, 64, 12, 32));
+  operand(b, BD_F32, DIMS(B, 64, 4, 32));
+  operand(b, BD_F32, DIMS(B, 64, 4, 32));
+  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "scale", 0.125);
+  set_int(b, "causal", 1);
+  bd_id out = make(b, BD_OP_ATTENTION);
+  assert_true(allowed(b, 't', 2, 8));
+  assert_false(allowed(b, 't', 3, 8));
+  assert_int_equal(at_operand(b, 't', 0), 1);
+  assert_int_equal(at_operand(b, 't', 1), BD_REPLICATED);
+  assert_int_equal(at_operand(b, 't', 2), BD_REPLICATED);
+  assert_int_equal(at_result(b, 't', 0), 1);
+  assert_int_equal(at_result(b, 't', 1), 1);
+  int8_t t = (int8_t)bd_index_find(&b->map, 't');
+  const int8_t none[BD_MAX_AXES] = {-1, -1, -1, -1}, half[] = {t, -1, -1, -1},
+               quarter[] = {t, t, -1, -1};
+  double whole = bd_op_flops(b->function, b->op, &b->map, &mesh, none, 2);
+  assert_true(whole == 0.5 * 4.0 * 2 * 12 * 64 * 64 * 32);
+  assert_true(bd_op_flops(b->function, b->op, &b->map, &mesh, half, 2) == whole * 3 / 4);
+  assert_true(bd_op_flops(b->function, b->op, &b->map, &mesh, quarter, 2) == whole * 7 / 16);
+  bd_id in[] = {out, b->in[0], b->in[1], b->in[2], out, out + 1};
+  b->in_count = 6;
+  memcpy(b->in, in, sizeof in);
+  make(b, BD_OP_ATTENTION_GRAD);
+  for (int operand = 0; operand < 6; ++operand)
+    assert_int_equal(at_operand(b, 't', operand),
+                     operand == 2 || operand == 3 ? BD_REPLICATED : 1);
+  assert_int_equal(at_result(b, 't', 0), 1);
+  assert_int_equal(at_result(b, 't', 1), BD_PARTIAL_SUM);
+  assert_int_equal(at_result(b, 't', 2), BD_PARTIAL_SUM);
+}
+
+// With dropout queries that share random blocks stay together: 16 of them.
+static void test_queries_with_dropout(void **state) {
+  bench *b = *state;
+  for (int i = 0; i < 3; ++i)
+    operand(b, BD_F32, DIMS(B, 96, 2, 32));
+  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "scale", 0.125);
+  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "dropout", 0.1);
+  set_int(b, "site", 1);
+  make(b, BD_OP_ATTENTION);
+  assert_true(allowed(b, 't', 3, 8));
+  assert_true(allowed(b, 't', 6, 8));
+  assert_false(allowed(b, 't', 4, 8));
+  assert_false(allowed(b, 't', 12, 8));
 }
 
 // Query heads of each key-value head: cut further where that one is alone on a rank.
@@ -342,6 +394,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_normalizations),  TEST(test_embedding),     TEST(test_losses),
       TEST(test_attention_heads), TEST(test_grouped_heads), TEST(test_relative_attention),
+      TEST(test_queries),         TEST(test_queries_with_dropout),
       TEST(test_heads_within_a_group), TEST(test_heads_of_one_group),
       TEST(test_convolution),     TEST(test_channels_last), TEST(test_grouped_convolution),
       TEST(test_pooling),

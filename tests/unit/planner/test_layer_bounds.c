@@ -1,6 +1,7 @@
 // Layer problems of real functions never promise more than the lowered functions keep.
 #include "ir/partition.h"
 #include "planner/choice/eliminate.h"
+#include "planner/constraints/constraints.h"
 #include "planner/layer/options.h"
 #include "planner/layer/problem.h"
 #include "planner/layer/sketch.h"
@@ -14,6 +15,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -129,10 +131,18 @@ static void test_bounds_hold(void **unused) {
     layer_visit_model("llama-tiny", "h100:1x4", recompute, AS_IT_IS, hold_bounds);
   }
   layer_visit_model("tests/oracle/qwen2", "h100:1x4", -1, AS_IT_IS, hold_bounds);
+  layer_visit_model("tests/oracle/bert", "h100:1x4", -1, AS_IT_IS, hold_bounds);
 }
 
 enum { DRAWS = 20 };
-static int drawn, offloaded, worst_permille;
+static int drawn, offloaded, worst_permille, queries_in_parts;
+
+static bool cuts_queries(const bd_function *function, const bd_strategy *strategy) {
+  for (int i = 0; i < function->op_count; i++)
+    if (bd_op_attends(function->ops[i].kind) && memchr(strategy->split[i], 't', BD_MAX_AXES))
+      return true;
+  return false;
+}
 
 static double fullest;
 static int products_in_8_bits; // that make gradients of weights
@@ -194,6 +204,7 @@ static void hold_choice(bd_ctx *ctx, const bd_layer_request *request, const bd_l
                  fmin(c.sync_seconds[0], c.sync_seconds[1]) / request->passes;
   drawn++;
   offloaded += c.strategy.kept != NULL;
+  queries_in_parts += cuts_queries(request->function, &c.strategy);
   if (1000 * seconds / exact > worst_permille) worst_permille = (int)(1000 * seconds / exact);
   if (seconds > exact * (1 + 1e-9))
     fail_msg("%s on %d devices: %g seconds, the problem says %g", request->function->name,
@@ -232,18 +243,71 @@ static void hold_near(bd_ctx *ctx, const bd_layer_request *base) {
   }
 }
 
+// The same where an axis of two ranks is there for tokens.
+static void hold_near_tokens(bd_ctx *ctx, const bd_layer_request *base) {
+  bd_constraints tokens = {.degree = {[BD_CUT_TOKENS] = 2}};
+  bd_layer_request request = *base;
+  const bd_mesh *mesh = &base->cost.mesh;
+  if (mesh->axes > 2 || bd_mesh_devices(mesh) < 2) return;
+  request.constraints = &tokens;
+  request.sequence = bd_module_sequence(base->train);
+  for (int i = 0; i < request.function->op_count; i++)
+    if (bd_op_attends(request.function->ops[i].kind)) hold_near(ctx, &request);
+}
+
 static void test_near_choices_are_bounded(void **unused) {
   (void)unused;
   layer_visit_model("examples/mlp.json", "cpu:1x4", -1, AS_IT_IS, hold_near);
   layer_visit_model("gpt2-tiny", "h100:4x1", -1, AS_IT_IS, hold_near);
   layer_visit_model("gpt2-tiny", "cpu:1x4", -1, AS_IT_IS, hold_near);
   layer_visit_model("llama-tiny", "h100:1x4", -1, AS_IT_IS, hold_near);
+  layer_visit_model("tests/oracle/llama", "h100:1x4", -1, AS_IT_IS, hold_near_tokens);
   layer_visit_model("resnet-tiny", "cpu:1x4", -1, AS_IT_IS, hold_near);
   layer_visit_model("unet3d-tiny", "cpu:1x4", -1, AS_IT_IS, hold_near);
   assert_true(drawn > 1000);
   assert_true(offloaded > 10);
+  assert_true(queries_in_parts > 10);
   assert_true(worst_permille > 900);
   assert_true(fullest > 0.99);
+}
+
+// Whether any option of an attention has its queries in parts.
+static bool any_cuts_queries(const bd_layer_space *space) {
+  for (int c = 0; c < space->cluster_count; c++) {
+    int op = space->clusters[c].ops[0];
+    int8_t t = (int8_t)bd_index_find(&space->map[op], 't');
+    if (!bd_op_attends(space->forward->ops[op].kind)) continue;
+    for (int o = 0; o < space->clusters[c].option_count; o++)
+      if (memchr(space->clusters[c].options[o].split, t, BD_MAX_AXES)) return true;
+  }
+  return false;
+}
+
+static int with_queries, without_queries;
+
+// Where queries are to be whole, only a degree of tokens splits them.
+static void count_queries(bd_ctx *ctx, const bd_layer_request *base) {
+  bd_constraints tokens = {.degree = {[BD_CUT_TOKENS] = 2}};
+  for (int way = 0; way < 3; way++) {
+    bd_layer_request request = *base;
+    bd_layer_space space;
+    request.whole_queries = way > 0;
+    request.constraints = way == 2 ? &tokens : NULL;
+    assert_int_equal(bd_layer_space_read(ctx, &request, &space), BD_OK);
+    bd_layer_space_enumerate(ctx, &space, NULL);
+    if (way != 1)
+      with_queries += any_cuts_queries(&space);
+    else
+      without_queries += any_cuts_queries(&space);
+  }
+}
+
+static void test_queries_may_be_whole(void **unused) {
+  (void)unused;
+  with_queries = without_queries = 0;
+  layer_visit_model("tests/oracle/llama", "h100:1x4", -1, AS_IT_IS, count_queries);
+  assert_true(with_queries > 1 && with_queries % 2 == 0);
+  assert_int_equal(without_queries, 0);
 }
 
 // What is hidden behind products in parts is never more than the bounds think.
@@ -296,6 +360,7 @@ static void test_fp8_is_bounded(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold),
                                      cmocka_unit_test(test_near_choices_are_bounded),
+                                     cmocka_unit_test(test_queries_may_be_whole),
                                      cmocka_unit_test(test_parts_are_bounded),
                                      cmocka_unit_test(test_hidden_gradients_are_bounded),
                                      cmocka_unit_test(test_fp8_is_bounded)};

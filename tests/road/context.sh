@@ -1,0 +1,63 @@
+#!/bin/bash
+# Attention cut along its queries: a rank has some of them and all keys and values, also where heads are cut as well. The losses are
+# those of one rank, with dropout, under a causal mask, in f32 and bf16.
+#   context.sh BRAID [FOLDER]
+# FOLDER, when given, keeps what was built.
+set -euo pipefail
+braid=$(realpath "$1")
+here=$(dirname "$(realpath "$0")")
+. "$here/road.sh"
+open_folder "${2:-}"
+write_text text.txt
+
+# NAME HEADS KEY-VALUE-HEADS TOKENS DROPOUT: a model of so many heads, on sequences of so many tokens, whose attention drops.
+write_model() {
+  mkdir "$1"
+  sed -E "s/(\"num_attention_heads\":) [0-9]+/\1 $2/; s/(\"num_key_value_heads\":) [0-9]+/\1 $3/
+    s/(\"max_position_embeddings\":) [0-9]+/\1 $4/; s/(\"attention_dropout\":) [0-9.]+/\1 $5/" \
+    "$here/../oracle/llama/config.json" >"$1/config.json"
+  grep -q "\"num_key_value_heads\": $3,\$" "$1/config.json" && grep -q "\"attention_dropout\": $5,\$" "$1/config.json"
+}
+write_model many 4 2 192 0.1 # parts of 48 and 96 tokens, where tiles have 64
+write_model few 2 1 40 0.0   # of 10 and 20
+
+# NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT; see same_model.txt.
+plans=$(read_plans <<'END'
+  many-rank   many 1 1 1           8 1f1b  - none -
+  many-two    many 2 1 2           8 1f1b  - none context
+  many-four   many 4 1 4           4 1f1b  - full context
+  many-heads  many 4 1 2x2         4 gpipe - none context,tensor
+  many-batch  many 4 1 2x2         4 1f1b  0 full batch,context
+  many-stages many 4 2 2           4 1f1b  - none context
+  many-found  many 4 1 sp=4        8 -     - -    -
+  many-both   many 4 1 sp=2,tp=2   8 -     - -    -
+  few-rank    few  1 1 1           8 1f1b  - none -
+  few-four    few  4 1 4           4 1f1b  - none context
+  few-group   few  4 1 2x2         4 1f1b  - full context,group
+  few-found   few  4 1 sp=4        8 -     3 full -
+END
+)
+for precision in fp32 bf16; do
+  bound=2e-5
+  [ $precision = fp32 ] || bound=1e-3
+  while read -r name model ranks rest; do
+    read -ra rest <<<"$rest"
+    plan_model "$name-$precision" "$model" "$ranks" "${rest[@]}"
+    build "$name-$precision"
+    train "$name-$precision" "$ranks" 10
+    check_memory "$name-$precision"
+    [ "$name" = "$model-rank" ] || check_losses "$model-rank-$precision" "$name-$precision" $bound
+  done <<<"$plans"
+done
+
+# SPLIT NAME..: each of these plans splits attention so.
+check_split() {
+  for name in "${@:2}"; do
+    grep -q "\"op\": \"attention\".*\"split\": \"$1\"" "$name-fp32.json" || fail "$name does not split attention over $1"
+  done
+}
+check_split t many-two many-four many-stages many-found few-four few-found
+check_split tk many-heads many-both
+check_split tg few-group
+check_split bt many-batch
+finish
