@@ -1,5 +1,6 @@
-// Masks that exporters write as random numbers below a probability, or as Bernoulli of one: what drop path and stochastic
-// depth are made of. The graph draws nothing but dropout, so a mask is dropout of the kept share.
+// Masks that exporters write as random numbers below a probability, or as Bernoulli of one: what
+// drop path and stochastic depth are made of. The graph draws nothing but dropout, so a mask is
+// dropout of the kept share.
 #ifndef BD_FRONTEND_ONNX_LOWER_DRAWS_H
 #define BD_FRONTEND_ONNX_LOWER_DRAWS_H
 #include "frontend/onnx/lower/layout.h"
