@@ -24,7 +24,6 @@ static const char *const keys[] = {"vocab_size",
 
 static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_gpt2_config *c) {
   BD_TRY(bd_hf_extent(ctx, json, "vocab_size", &c->vocabulary));
-  BD_TRY(bd_hf_agree_keys(ctx, json, "n_positions", "n_ctx"));
   BD_TRY(bd_hf_extent(ctx, json, "n_positions", &c->positions));
   BD_TRY(bd_hf_extent(ctx, json, "n_embd", &c->width));
   BD_TRY(bd_json_int(ctx, json, "n_layer", false, 1, BD_MAX_CONFIG_LAYERS, &c->layers));
