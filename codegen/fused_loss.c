@@ -85,16 +85,12 @@ static bool is_gradient_of(const search *s, const bd_op *op, const bd_op *xent) 
   return true;
 }
 
-static bool is_whole(const search *s, bd_id logits) {
-  const bd_value *value = &s->forward.function->values[logits];
-  return bd_sharding_parts(&s->module->mesh, &value->sharding, value->type.rank - 1) == 1;
-}
-
-// The steps of the loss that op `xent` of the forward function is.
+// The steps of the loss that op `xent` of the forward function is. Of a vocabulary in parts there
+// is a collective between the two.
 static bool find_loss(const search *s, int xent, loss *out_loss) {
   const bd_function *f = s->forward.function, *b = s->backward.function;
   const bd_op *op = &f->ops[xent];
-  if (op->kind != BD_OP_XENT || !is_whole(s, op->in[0])) return false;
+  if (op->kind != BD_OP_XENT) return false;
   int lse = f->values[op->in[2]].producer;
   if (lse < 0 || f->ops[lse].kind != BD_OP_LSE || f->ops[lse].in[0] != op->in[0] ||
       !only_read_by(f, op->in[0], lse, xent) || !only_read_by(f, op->in[2], xent, xent))

@@ -1,6 +1,8 @@
 // The kernel of a loss that makes its gradient in the place of the logits: the reference's numbers
 // on every grid, the bits of three kernels where these add as it does; and where it may be.
+#include "codegen/fused_loss.h"
 #include "ir/element.h"
+#include "ir/print.h"
 #include "tests/unit/codegen/support_gpu.h"
 
 #include <dlfcn.h>
@@ -8,6 +10,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -301,9 +304,94 @@ static void the_loss_and_its_gradient_are_the_references(void **state) {
       check_rank(f, &f->runs[i], rank);
 }
 
+// A loss of one function; %s: another reader of the logits, what the gradient is given, where it lies.
+static const char text[] =
+    "braid exec \"linear\" {\n"
+    "  mesh [1] stages 1 micro_batch 8 cuda\n"
+    "  weight @w : f32[64,10] stored \"w\" [64,10] init normal 0.125 decay\n"
+    "  func @loss(%%x: f32[B,64] sharded [-] at boundary+0, %%t: i32[B] sharded [-] at boundary+0, "
+    "%%w: f32[64,10] sharded [-] at weights+0 weight) peer @loss.grad {\n"
+    "    %%logits = contract(%%x, %%w) {rule=\"bc,cv->bv\"} split [-] : f32[B,10] sharded [-] at "
+    "tape+0\n"
+    "    %%lse = lse(%%logits) split [-] : f32[B] sharded [-] at tape+512\n"
+    "    %%sum = xent(%%logits, %%t, %%lse) split [-] : f32[] sharded [-] at %s\n"
+    "%s"
+    "    save %%x, %%t, %%logits, %%lse\n"
+    "    return %%%s\n"
+    "  }\n"
+    "  func @loss.grad(%%x: f32[B,64] sharded [-] at boundary+0, %%t: i32[B] sharded [-] at "
+    "boundary+0, %%logits: f32[B,10] sharded [-] at tape+0, %%lse: f32[B] sharded [-] at tape+512, "
+    "%%d.sum: f32[] sharded [-] at boundary+0) backward peer @loss restores 4 {\n"
+    "    %%half = scale(%%d.sum) {value=0.5} split [-] : f32[] sharded [-] at workspace+0\n"
+    "    %%d.logits = xent_grad(%%logits, %%t, %%lse, %%%s) split [-] : f32[B,10] sharded [-] at %s\n"
+    "    %%d.w = contract(%%x, %%d.logits) {rule=\"bc,bv->cv\"} split [-] : f32[64,10] sharded [-] "
+    "at gradients+0\n"
+    "    return %%d.w of 2\n"
+    "  }\n"
+    "  main(%%x: f32[B,64] sharded [-] at boundary+0 reals, %%y: i32[B] sharded [-] at "
+    "boundary+2048 targets, %%w: f32[64,10] sharded [-] at weights+0 weight, %%dloss: f32[] sharded "
+    "[-] at boundary+2304) {\n"
+    "    %%loss = call @loss(%%x, %%y, %%w) stage 0 : f32[] sharded [-] at boundary+2560\n"
+    "    %%d.w = call @loss.grad(%%dloss) {of=0} stage 0 : f32[64,10] sharded [-] at gradients+0\n"
+    "    return %%loss, %%d.w of @w\n"
+    "  }\n"
+    "}\n";
+
+typedef struct placement {
+  const char *sum_at, *reader, *result, *given, *at;
+} placement;
+
+// Whether the loss makes its gradient; then both functions say so.
+static bool is_fused(const placement *p) {
+  bd_ctx *ctx = bd_ctx_create();
+  const char *source =
+      bd_intern_f(ctx, text, p->sum_at, p->reader, p->result, p->given, p->at);
+  bd_module *module;
+  bd_status status = bd_module_parse(ctx, "loss", source, strlen(source), &module);
+  if (status != BD_OK) bd_diags_print(ctx, stderr, false);
+  assert_int_equal(status, BD_OK);
+  const bd_prefetch *prefetch = bd_prefetch_find(ctx, module);
+  bd_fused_losses forward, backward;
+  bd_fused_loss_find(ctx, module, 0, prefetch, &forward);
+  bd_fused_loss_find(ctx, module, 1, prefetch, &backward);
+  const bool any = forward.any;
+  assert_int_equal(forward.taken[1], any);
+  assert_int_equal(forward.lse[2], any ? 1 : -1);
+  assert_int_equal(backward.taken[1], any);
+  assert_false(backward.any);
+  bd_ctx_destroy(ctx);
+  return any;
+}
+
+static void a_gradient_is_made_where_nothing_else_is_asked(void **state) {
+  (void)state;
+  const placement plain = {"boundary+0", "", "sum", "d.sum", "tape+0"};
+  assert_true(is_fused(&plain));
+  placement other = plain;
+  other.at = "tape+1024";
+  assert_false(is_fused(&other));
+  other.at = "workspace+256";
+  assert_false(is_fused(&other));
+  other = plain;
+  other.given = "half";
+  assert_false(is_fused(&other));
+  static const char total[] = " split [-] : f32[] sharded [-] at workspace+256\n"
+                              "    %total = add(%sum, %size) split [-] : f32[] sharded [-] at "
+                              "boundary+0\n";
+  for (int i = 0; i < 2; i++) {
+    other = (placement){"workspace+0", NULL, "total", "d.sum", "tape+0"};
+    char reader[256];
+    snprintf(reader, sizeof reader, "    %%size = reduce_sum(%%%s) {rule=\"%s->\"}%s",
+             i ? "lse" : "logits", i ? "b" : "bv", total);
+    other.reader = reader;
+    assert_false(is_fused(&other));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_loss_and_its_gradient_are_the_references),
+      cmocka_unit_test(a_gradient_is_made_where_nothing_else_is_asked),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
