@@ -37,27 +37,9 @@ plans=$(read_plans <<'END'
   few-found   few  4 1 sp=4        8 -     3 full -
 END
 )
-for precision in fp32 bf16; do
-  bound=2e-5
-  [ $precision = fp32 ] || bound=1e-3
-  while read -r name model ranks rest; do
-    read -ra rest <<<"$rest"
-    plan_model "$name-$precision" "$model" "$ranks" "${rest[@]}"
-    build "$name-$precision"
-    train "$name-$precision" "$ranks" 10
-    check_memory "$name-$precision"
-    [ "$name" = "$model-rank" ] || check_losses "$model-rank-$precision" "$name-$precision" $bound
-  done <<<"$plans"
-done
-
-# SPLIT NAME..: each of these plans splits attention so.
-check_split() {
-  for name in "${@:2}"; do
-    grep -q "\"op\": \"attention\".*\"split\": \"$1\"" "$name-fp32.json" || fail "$name does not split attention over $1"
-  done
-}
-check_split t many-two many-four many-stages many-found few-four few-found
-check_split tk many-heads many-both
-check_split tg few-group
-check_split bt many-batch
+train_in_both 10 "$plans"
+check_attention_split t many-two many-four many-stages many-found few-four few-found
+check_attention_split tk many-heads many-both
+check_attention_split tg few-group
+check_attention_split bt many-batch
 finish

@@ -34,27 +34,9 @@ plans=$(read_plans <<'END'
   two-found  two 4 1 tp=4 8 -     - none -
 END
 )
-for precision in fp32 bf16; do
-  bound=2e-5
-  [ $precision = fp32 ] || bound=1e-3
-  while read -r name model ranks rest; do
-    read -ra rest <<<"$rest"
-    plan_model "$name-$precision" "$model" "$ranks" "${rest[@]}"
-    build "$name-$precision"
-    train "$name-$precision" "$ranks" 20
-    check_memory "$name-$precision"
-    [ "$name" = "$model-rank" ] || check_losses "$model-rank-$precision" "$name-$precision" $bound
-  done <<<"$plans"
-done
-
-# SPLIT NAME..: each of these plans splits attention so.
-check_split() {
-  for name in "${@:2}"; do
-    grep -q "\"op\": \"attention\".*\"split\": \"$1\"" "$name-fp32.json" || fail "$name does not split attention over $1"
-  done
-}
-check_split g one-group one-stages one-found
-check_split gg one-twice
-check_split bg one-batch
-check_split kg two-group two-stages
+train_in_both 20 "$plans"
+check_attention_split g one-group one-stages one-found
+check_attention_split gg one-twice
+check_attention_split bg one-batch
+check_attention_split kg two-group two-stages
 finish

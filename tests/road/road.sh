@@ -117,6 +117,31 @@ check_losses() {
     }' "$1/metrics.jsonl" "$2/metrics.jsonl" || fail "$2 departs from $1"
 }
 
+# STEPS PLANS: of lines NAME MODEL RANKS .. each plan in fp32 and in bf16, whose losses are those of the plan MODEL-rank.
+train_in_both() {
+  local name model ranks rest bound precision
+  for precision in fp32 bf16; do
+    bound=2e-5
+    [ $precision = fp32 ] || bound=1e-3
+    while read -r name model ranks rest; do
+      read -ra rest <<<"$rest"
+      plan_model "$name-$precision" "$model" "$ranks" "${rest[@]}"
+      build "$name-$precision"
+      train "$name-$precision" "$ranks" "$1"
+      check_memory "$name-$precision"
+      [ "$name" = "$model-rank" ] || check_losses "$model-rank-$precision" "$name-$precision" $bound
+    done <<<"$2"
+  done
+}
+
+# SPLIT NAME..: each of these plans, in fp32, splits attention so.
+check_attention_split() {
+  local name
+  for name in "${@:2}"; do
+    grep -q "\"op\": \"attention\".*\"split\": \"$1\"" "$name-fp32.json" || fail "$name does not split attention over $1"
+  done
+}
+
 # LIKE NAME BOUND: so is the mean of all losses.
 check_mean() {
   awk -v name="$2" -v bound="$3" '
