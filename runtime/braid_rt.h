@@ -157,7 +157,7 @@ typedef struct bd_rt_attention {
   uint32_t site;
   int64_t first_sample, first_head, first_query;
   int64_t total_heads, total_queries; // global; elements are numbered over them
-  int32_t dtype;                                 // of all but lse and the gradient of biases
+  int32_t dtype;                      // of all but lse and the gradient of biases
   int64_t
       places; // of biases by relative position, at most BD_RT_ATTENTION_PLACES; 0: there are none
 } bd_rt_attention;
