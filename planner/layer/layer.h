@@ -67,6 +67,7 @@ typedef struct bd_layer_point {
   double least; // no choice has a smaller weighted sum; that of this one, but for layers too large
                 // to be solved exactly. There, `seconds` or `bytes`, where they alone have a
                 // weight, are the least as well
+  const double *of_form; // the same with each form in which activations enter and leave
 } bd_layer_point;
 
 // `request` outlives the layer, which lives in ctx->arena. `like` NULL, or a layer of a request
