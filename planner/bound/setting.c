@@ -46,6 +46,7 @@ static bd_layer_request request_of(const bd_scene *scene, const bd_setting *sett
       .form_count = layers->form_count,
       .forms = layers->forms,
       .tied_form = setting->tied_form,
+      .stages = setting->stages,
       .passes = passes,
       .optimizer = request->optimizer,
       .masters = request->masters,

@@ -10,6 +10,10 @@
 typedef struct bd_weight_use {
   int calls;  // that use it; more than one: it is tied. 0: no weight
   bool whole; // too small for ranks to store parts of it where it is tied
+  // Of a tied weight: what part of that which a stage does once a step for all its calls that use
+  // the weight falls to one of them, so that those of all calls are no more than what is done; on
+  // one stage, and where there are several.
+  double share[2];
 } bd_weight_use;
 
 typedef struct bd_layer_request {
@@ -23,6 +27,7 @@ typedef struct bd_layer_request {
   int form_count;
   const bd_sharding *forms;
   bd_sharding tied_form;
+  int stages;
   // Of a step: its micro-batches, and those that fill and drain the pipeline. 0: what a step does
   // once counts nothing; such a layer is only priced.
   int passes;
