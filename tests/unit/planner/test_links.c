@@ -91,12 +91,35 @@ static bd_pipeline_problem draw(trial *t, int zero, int most, double **of_form) 
   return problem;
 }
 
-static int compared, changed;
+static int compared, changed, predicted;
 
-// On one stage the best chain of forms takes as long as the best pipeline, or without `exact`, no
-// longer.
-static void compare_chains(const char *model, int64_t sequence, const char *cluster, bd_mesh mesh,
-                           bool exact) {
+// A pipeline of one candidate for each run, as the plan that it becomes.
+static double plan_seconds(trial *t, const bd_pipeline_problem *problem) {
+  bd_pipeline pipeline;
+  bd_plan plan;
+  bd_pipeline_estimate(t->ctx, problem, &pipeline);
+  assert_true(pipeline.feasible);
+  assert_int_equal(bd_plan_assemble(t->ctx, &t->request, &t->cluster, problem,
+                                    &t->candidates.setting, &pipeline, &plan),
+                   BD_OK);
+  assert_int_equal(bd_plan_predict(t->ctx, t->scene.train, &t->cluster, &plan), BD_OK);
+  predicted++;
+  return plan.step_seconds;
+}
+
+static double sum_apart(const trial *t, const bd_links *links, double *const *of_form) {
+  double sum = 0;
+  for (int r = 0; r < t->runs.count; r++) {
+    double least = INFINITY;
+    for (int f = 0; f < links->form_count; f++)
+      least = fmin(least, of_form[r][f]);
+    sum += t->runs.runs[r].calls * least;
+  }
+  return sum;
+}
+
+// On one stage the best chain of forms takes as long as the best pipeline does.
+static void compare_chains(const char *model, int64_t sequence, const char *cluster, bd_mesh mesh) {
   trial t;
   open_trial(&t, model, sequence, cluster);
   bd_setting setting = {1, mesh, 4, bd_sharding_replicated()};
@@ -105,33 +128,37 @@ static void compare_chains(const char *model, int64_t sequence, const char *clus
   assert_int_equal(links->form_count, t.candidates.layers.form_count);
   for (int i = 0; i < TRIALS; i++) {
     random_begin(77u + (uint64_t)i);
-    double *of_form[MOST_RUNS], apart = 0;
-    bd_pipeline_problem problem = draw(&t, i % 2, 1 + i % MOST_CANDIDATES, of_form);
-    double best = enumerate_pipelines(&problem).fastest_seconds / problem.micro_batches;
-    double chain = bd_links_sum(t.ctx, links, &t.runs, (const double *const *)of_form, 1);
-    if (chain > best * (1 + 1e-9) || (exact && chain < best * (1 - 1e-9)))
+    double *of_form[MOST_RUNS];
+    int most = 1 + i % MOST_CANDIDATES;
+    bd_pipeline_problem problem = draw(&t, i % 2, most, of_form);
+    double best = most == 1 ? plan_seconds(&t, &problem)
+                            : enumerate_pipelines(&problem).fastest_seconds;
+    double chain = problem.micro_batches *
+                   bd_links_sum(t.ctx, links, &t.runs, (const double *const *)of_form, 1);
+    // Pipelines are charged with gradients that nothing wants; plans are not, but with values that
+    // skip layers, and with bringing
+    // inputs to their layers.
+    double much = most == 1 ? 0.05 : t.runs.hands_back ? 1e-6 : 1;
+    if (chain > best * (1 + 1e-6) || chain < best * (1 - much))
       fail_msg("%s: a chain of %.12g s, a pipeline of %.12g s", model, chain, best);
-    for (int r = 0; r < problem.run_count; r++) {
-      double least = INFINITY;
-      for (int f = 0; f < links->form_count; f++)
-        least = fmin(least, of_form[r][f]);
-      apart += t.runs.runs[r].calls * least;
-    }
     compared++;
-    changed += chain > apart * (1 + 1e-9);
+    changed += chain > problem.micro_batches * sum_apart(&t, links, of_form) * (1 + 1e-9);
   }
   bd_ctx_destroy(t.ctx);
 }
 
 static void test_chains_of_forms(void **unused) {
   (void)unused;
-  compare_chains("llama-tiny", 16, "cpu:1x4", (bd_mesh){1, {4}}, true);
-  compare_chains("llama-tiny", 16, "rtx-4090:2x2", (bd_mesh){2, {2, 2}}, true);
-  compare_chains("examples/mlp.json", 0, "cpu:1x4", (bd_mesh){2, {2, 2}}, true);
-  // Nothing wants the gradient of what the first layer makes; pipelines are charged with it.
-  compare_chains("tests/unit/planner/no_way_back.json", 0, "cpu:1x4", (bd_mesh){1, {4}}, false);
-  assert_int_equal(compared, 4 * TRIALS);
-  assert_true(changed > compared / 3);
+  compare_chains("llama-tiny", 16, "cpu:1x4", (bd_mesh){1, {4}});
+  compare_chains("llama-tiny", 16, "rtx-4090:2x2", (bd_mesh){2, {2, 2}});
+  compare_chains("examples/mlp.json", 0, "cpu:1x4", (bd_mesh){2, {2, 2}});
+  // Nothing wants the gradient of what the first layer makes, which the next one hands back as its
+  // other call does.
+  compare_chains("tests/unit/planner/unwanted.json", 0, "cpu:1x4", (bd_mesh){1, {4}});
+  // The last layer reads what the first one makes, and the second one reads nothing of it.
+  compare_chains("tests/unit/planner/past.json", 0, "cpu:1x4", (bd_mesh){1, {4}});
+  assert_int_equal(compared, 5 * TRIALS);
+  assert_true(changed > compared / 3 && predicted > compared / 4);
 }
 
 static int held, near, raised;
@@ -177,8 +204,7 @@ static void test_bounds_of_pipelines(void **unused) {
   hold_model("llama-tiny", 16, "rtx-4090:3x2");
   hold_model("llama-tiny", 16, "h100:3x2");
   hold_model("examples/mlp.json", 0, "cpu:3x2");
-  printf("held %d near %d raised %d\n", held, near, raised);
-  assert_true(near > held / 2 && raised > held / 8);
+  assert_true(near > held * 4 / 5 && raised > held / 3);
 }
 
 int main(void) {
