@@ -171,6 +171,15 @@ typedef struct bd_moves {
 bd_moves bd_bound_moves(const bd_scene *scene, const bd_setting *setting,
                         const bd_setting_layers *layers);
 
+// What messages take on both stages where layer `layer` is the last of stage `stage`, beside what
+// bd_bound_moves tells.
+typedef struct bd_cut_moves {
+  double left, right; // on that stage, and on the next
+} bd_cut_moves;
+
+bd_cut_moves bd_bound_cut_moves(const bd_scene *scene, const bd_setting *setting,
+                                const bd_setting_layers *layers, int stage, int layer);
+
 // The links between neighbouring stages.
 typedef struct bd_stage_links {
   int count;        // that differ; 1 for a single stage

@@ -69,6 +69,21 @@ static void add_changes(const finding *f, const passed *value, double *change) {
     }
 }
 
+// What passes, or of it the gradients that come back, in the form in which it is least.
+static double least_bytes(const finding *f, const passed_list *list, bool back) {
+  double least = INFINITY;
+  for (int form = 0; form < f->form_count; form++) {
+    double bytes = 0;
+    for (int i = 0; i < list->count; i++) {
+      const passed *value = &list->items[i];
+      bd_sharding at = bd_sharding_for_type(&f->forms[form], &f->cost->mesh, value->type);
+      if (!back || value->returns) bytes += bd_cost_local_bytes(f->cost, value->type, &at);
+    }
+    least = fmin(least, bytes);
+  }
+  return least;
+}
+
 // The forward calls of main, in order.
 static const bd_op **list_calls(bd_ctx *ctx, const bd_module *train, int calls) {
   const bd_op **out = BD_NEW_ARRAY(ctx->arena, const bd_op *, calls);
@@ -98,15 +113,19 @@ const bd_links *bd_links_find(bd_ctx *ctx, const bd_module *train, const bd_mode
   finding f = {ctx, train, cost, form_count, forms};
   const bd_op **call = list_calls(ctx, train, runs->calls);
   const double **change = BD_NEW_ARRAY(ctx->arena, const double *, runs->calls);
+  double *there = BD_NEW_ARRAY(ctx->arena, double, runs->calls);
+  double *back = BD_NEW_ARRAY(ctx->arena, double, runs->calls);
   passed_list before = {0, NULL};
   for (int l = 0; l + 1 < runs->calls; l++) {
     passed_list now = list_passed(&f, call[l], call[l + 1]);
     bool same = l > 0 && same_passed(&before, &now);
     change[l] = same ? change[l - 1] : changes_of(&f, &now);
+    there[l] = same ? there[l - 1] : least_bytes(&f, &now, false);
+    back[l] = same ? back[l - 1] : least_bytes(&f, &now, true);
     before = now;
   }
   bd_links *out = BD_NEW(ctx->arena, bd_links);
-  *out = (bd_links){form_count, change};
+  *out = (bd_links){form_count, change, there, back};
   return out;
 }
 

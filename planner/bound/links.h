@@ -11,6 +11,9 @@
 typedef struct bd_links {
   int form_count;
   const double *const *change; // per layer but the last, in the order of calls: to the next
+  // Likewise, bytes on a rank that pass to the next layer at least, and of gradients that come
+  // back.
+  const double *there_bytes, *back_bytes;
 } bd_links;
 
 // Of a model on a mesh; they live in ctx->arena.
