@@ -39,7 +39,10 @@ static filling begin_stage(const bd_weighed *w, int stage, double after, const b
   filling out = {.stage = stage, .seconds = moved, .moved = moved};
   out.most = bd_step_most_seconds(bd_scene_schedule(w->scene), stage, w->setting->stages,
                                   micro_batches, after, at->path);
-  out.even_end = (micro_batches - 1 - ahead / 2) * moved + tie;
+  // Of the paths that this knows, the even one alone is longer by all that messages take more.
+  double passes = micro_batches - 1 - ahead / 2;
+  if (passes > 0) out.most = fmin(out.most, (at->path - at->more) / passes);
+  out.even_end = passes * moved + tie;
   out.late_end = (micro_batches - 1 - ahead) * moved + tie;
   for (int i = 0; i < w->count; i++)
     out.with_end[i] = tie;
@@ -83,8 +86,8 @@ static bool fits(const bd_weighed *w, const filling *of, const bd_step_limit *at
   double late = bd_step_backward_rest_seconds(
       bd_scene_schedule(w->scene), of->stage, w->setting->stages,
       bd_scene_micro_batches(w->scene, w->setting->micro_batch), of->seconds, of->backward);
-  return of->seconds <= of->most && late <= at->path &&
-         fmax(of->even_end, of->late_end) <= at->rest && own_end(w, of) <= at->ends;
+  return of->seconds <= of->most && late <= at->path - at->more &&
+         fmax(of->even_end, of->late_end) <= at->rest - at->more && own_end(w, of) <= at->ends;
 }
 
 // The last stages take as many layers as they can.
@@ -155,16 +158,14 @@ static double least_more(const bd_weighed *w, const bd_step_limit *at) {
   return from[0];
 }
 
-// What messages take more lengthens every path.
 bool bd_weighed_can_cut(const bd_weighed *w, bd_step_limit at) {
-  double more = 0, before = -1;
+  double before = -1;
   if (w->tie > at.ends) return false;
   if (!w->cut) return can_fill(w, &at);
-  for (int round = 0; round < MESSAGE_ROUNDS && more > before; round++) {
-    bd_step_limit less = {at.path - more, at.rest - more, at.ends};
-    before = more;
-    more = fmax(more, least_more(w, &less));
-    if (more > at.path) return false;
+  for (int round = 0; round < MESSAGE_ROUNDS && at.more > before; round++) {
+    before = at.more;
+    at.more = fmax(before, least_more(w, &at));
+    if (at.more > at.path) return false;
   }
   return true;
 }

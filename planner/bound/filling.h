@@ -37,6 +37,7 @@ const bd_cut_moves *bd_weighed_cuts(bd_ctx *ctx, const bd_scene *scene, const bd
 // passes, that and what follows the passes, and what follows alone, each at most.
 typedef struct bd_step_limit {
   double path, rest, ends;
+  double more; // messages take more than their least in all stages together, at least
 } bd_step_limit;
 
 // Whether the chain of layers can be cut so that every stage keeps to the limit.

@@ -67,7 +67,8 @@ bd_moves bd_bound_moves(const bd_scene *scene, const bd_setting *setting,
   if (back) out.whole = INFINITY;
   for (int s = 0; s + 1 < setting->stages; s++) {
     handing over = hand_over(scene, setting, s, bytes);
-    double left = over.send + back * over.receive, right = on * over.receive + back * over.send;
+    double left = on * over.send + back * over.receive,
+           right = on * over.receive + back * over.send;
     out.of_stage[s] += left;
     out.of_stage[s + 1] += right;
     out.sum += left + right;
@@ -83,7 +84,7 @@ bd_cut_moves bd_bound_cut_moves(const bd_scene *scene, const bd_setting *setting
   handing over = hand_over(scene, setting, stage, least),
           there = hand_over(scene, setting, stage, layers->links->there_bytes[layer]),
           home = hand_over(scene, setting, stage, layers->links->back_bytes[layer]);
-  double left = there.send + home.receive - over.send - back * over.receive,
+  double left = there.send + home.receive - on * over.send - back * over.receive,
          right = there.receive + home.send - on * over.receive - back * over.send;
   return (bd_cut_moves){fmax(left, 0), fmax(right, 0)};
 }

@@ -69,7 +69,8 @@ static void add_changes(const finding *f, const passed *value, double *change) {
     }
 }
 
-// What passes, or of it the gradients that come back, in the form in which it is least.
+// The largest value that passes, or of the gradients that come back, in the form in which it is
+// least: of several messages of a pass others may be hidden.
 static double least_bytes(const finding *f, const passed_list *list, bool back) {
   double least = INFINITY;
   for (int form = 0; form < f->form_count; form++) {
@@ -77,7 +78,8 @@ static double least_bytes(const finding *f, const passed_list *list, bool back) 
     for (int i = 0; i < list->count; i++) {
       const passed *value = &list->items[i];
       bd_sharding at = bd_sharding_for_type(&f->forms[form], &f->cost->mesh, value->type);
-      if (!back || value->returns) bytes += bd_cost_local_bytes(f->cost, value->type, &at);
+      if (!back || value->returns)
+        bytes = fmax(bytes, bd_cost_local_bytes(f->cost, value->type, &at));
     }
     least = fmin(least, bytes);
   }

@@ -11,8 +11,8 @@
 typedef struct bd_links {
   int form_count;
   const double *const *change; // per layer but the last, in the order of calls: to the next
-  // Likewise, bytes on a rank that pass to the next layer at least, and of gradients that come
-  // back.
+  // Likewise, bytes on a rank of the largest value that passes to the next layer at least, and of
+  // the largest gradient that comes back.
   const double *there_bytes, *back_bytes;
 } bd_links;
 

@@ -16,7 +16,8 @@ static double least_path(const bd_weighed *w, double high) {
   double low = 0;
   for (int round = 0; round < CUT_ROUNDS; round++) {
     double middle = (low + high) / 2;
-    *(bd_weighed_can_cut(w, (bd_step_limit){middle, INFINITY, INFINITY}) ? &high : &low) = middle;
+    *(bd_weighed_can_cut(w, (bd_step_limit){middle, INFINITY, INFINITY, 0}) ? &high : &low) =
+        middle;
   }
   return low;
 }
@@ -25,10 +26,11 @@ static double least_path(const bd_weighed *w, double high) {
 // less.
 static double least_rest(const bd_weighed *w, double least, double most, double best) {
   double low = least, high = best;
-  if (!bd_weighed_can_cut(w, (bd_step_limit){most, high, high - least})) return best;
+  if (!bd_weighed_can_cut(w, (bd_step_limit){most, high, high - least, 0})) return best;
   for (int round = 0; round < CUT_ROUNDS; round++) {
     double middle = (low + high) / 2;
-    *(bd_weighed_can_cut(w, (bd_step_limit){most, middle, middle - least}) ? &high : &low) = middle;
+    *(bd_weighed_can_cut(w, (bd_step_limit){most, middle, middle - least, 0}) ? &high : &low) =
+        middle;
   }
   return low;
 }
