@@ -96,8 +96,8 @@ static bd_model_runs find_runs(bd_ctx *ctx, const bd_module *train,
       out.runs[out.count++] = (bd_run){callee, 1, most, pin, 0};
     }
   }
-  find_like(ctx, train, &out);
   bd_model_find_shared(ctx, train, uses, &out);
+  find_like(ctx, train, &out);
   find_handing(ctx, train, &out);
   return out;
 }

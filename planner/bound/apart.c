@@ -28,14 +28,17 @@ bd_apart_layers bd_bound_apart_layers(bd_ctx *ctx, const bd_scene *scene, int st
 static bd_chain_bound bound_form(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                                  const bd_setting_layers *sketched, double cutoff) {
   double *points = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
+  const double **of_form = BD_NEW_ARRAY(ctx->arena, const double *, scene->runs->count);
   double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
   bd_apart_layers apart =
       bd_bound_apart_layers(ctx, scene, setting->stages, sketched, cutoff / stretch);
   if (isinf(apart.seconds)) return (bd_chain_bound){INFINITY, INFINITY};
-  for (int r = 0; r < scene->runs->count; r++)
+  for (int r = 0; r < scene->runs->count; r++) {
     points[r] = bd_layer_sketch_apart(sketched->sketches[r]);
+    of_form[r] = &points[r];
+  }
   bd_moves none = {.sum = 0};
-  bd_chain_bound out = bd_bound_chain(scene, setting, sketched, points, &none);
+  bd_chain_bound out = bd_bound_chain(ctx, scene, setting, sketched, of_form, &none);
   out.seconds = fmax(out.seconds, (apart.seconds + apart.again_seconds) * stretch);
   return out;
 }

@@ -36,8 +36,9 @@ static void bound_beyond(const bd_scene *scene, const form *of, double cutoff, b
 
 // `more`: seconds of all layers beside those of their ops apart. Layers that are sketched once are
 // opened once.
-static void open_form(bd_ctx *ctx, const bd_scene *scene, double more,
+static void open_form(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, double more,
                       const bd_setting_layers *first, bd_setting_layers *out) {
+  out->links = bd_setting_links_of(ctx, scene, setting, first, out);
   out->layers = BD_NEW_ARRAY(ctx->arena, bd_layer *, scene->runs->count);
   for (int r = 0; r < scene->runs->count; r++) {
     const bd_layer_sketch *sketch = out->sketches[r];
@@ -69,7 +70,7 @@ bd_status bd_setting_open_below(bd_ctx *ctx, const bd_scene *scene, double cutof
       bound_beyond(scene, &forms[t], cutoff, &bounded[t]);
       continue;
     }
-    open_form(ctx, scene, more, first, &out[t]);
+    open_form(ctx, scene, &bounded[t].setting, more, first, &out[t]);
     if (!first) first = &out[t];
   }
   return BD_OK;

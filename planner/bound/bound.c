@@ -18,12 +18,9 @@ void bd_bound_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers
   bd_priced fastest;
   out->seconds = out->bytes = INFINITY;
   if (!bd_price_layers(ctx, scene, layers, 1, 0, &fastest)) return;
-  double *points = BD_NEW_ARRAY(ctx->arena, double, scene->runs->count);
-  for (int r = 0; r < scene->runs->count; r++)
-    points[r] = fastest.points[r].seconds;
   bd_moves moves = bd_bound_moves(scene, setting, layers);
   double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);
-  bd_chain_bound chain = bd_bound_chain(scene, setting, layers, points, &moves);
+  bd_chain_bound chain = bd_bound_chain(ctx, scene, setting, layers, fastest.of_form, &moves);
   double enough = chain.seconds < cutoff ? cutoff / stretch - moves.sum : 0;
   out->free_seconds = chain.free_seconds;
   bd_room room = bd_room_of_sums(ctx, scene, setting, layers, &fastest, enough, out->price);

@@ -2,6 +2,7 @@
 #ifndef BD_PLANNER_BOUND_BOUND_H
 #define BD_PLANNER_BOUND_BOUND_H
 #include "planner/assemble.h"
+#include "planner/bound/links.h"
 #include "planner/layer/holding.h"
 #include "planner/layer/sketch.h"
 #include "planner/space.h"
@@ -53,6 +54,7 @@ typedef struct bd_setting_layers {
   bd_layer_request *requests; // per run
   bd_layer **layers;          // per run; NULL: they are sketched alone
   bd_layer_sketch **sketches; // per run; NULL: they are open alone
+  const bd_links *links;      // between open layers; NULL: there are none
 } bd_setting_layers;
 
 // The setting with every form of tied weights that constraints allow, in ctx->arena; how many.
@@ -74,6 +76,11 @@ BD_NODISCARD bd_status bd_setting_sketch(bd_ctx *ctx, const bd_scene *scene,
                                          const bd_setting *setting,
                                          const bd_setting_layers *share_tied,
                                          bd_setting_layers *out_layers);
+
+// The links of a setting's forms, those of `share_tied` where it has some.
+const bd_links *bd_setting_links_of(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                                    const bd_setting_layers *share_tied,
+                                    const bd_setting_layers *own);
 
 // Seconds of running ops again, in the layers of a micro-batch together, until all of them have
 // room on so many stages: what they take at least beside what they do when everything is kept.
@@ -164,6 +171,15 @@ typedef struct bd_moves {
 
 bd_moves bd_bound_moves(const bd_scene *scene, const bd_setting *setting,
                         const bd_setting_layers *layers);
+
+// What messages take on both stages where layer `layer` is the last of stage `stage`, beside what
+// bd_bound_moves tells.
+typedef struct bd_cut_moves {
+  double left, right; // on that stage, and on the next
+} bd_cut_moves;
+
+bd_cut_moves bd_bound_cut_moves(const bd_scene *scene, const bd_setting *setting,
+                                const bd_setting_layers *layers, int stage, int layer);
 
 // The links between neighbouring stages.
 typedef struct bd_stage_links {

@@ -11,12 +11,13 @@ typedef struct bd_chain_bound {
   double free_seconds; // of the layers and messages of a micro-batch
 } bd_chain_bound;
 
-// `points`: per run, what one of its layers takes at least, with the part of synchronization that
-// falls to a micro-batch; `layers` tell what backward takes of it at least; `moves`: what messages
-// take. The layers are in order, so that the step takes what the best cut of their chain into the
-// setting's stages does, or more.
-bd_chain_bound bd_bound_chain(const bd_scene *scene, const bd_setting *setting,
-                              const bd_setting_layers *layers, const double *points,
+// `of_form`: per run, what one of its layers takes at least with each form of the links of
+// `layers`, with the part of synchronization that falls to a micro-batch; without links, whatever
+// the form. `layers` tell what backward takes of it at least; `moves`: what messages take. The
+// layers are in order, so that the step takes what the best cut of their chain into the setting's
+// stages does, or more.
+bd_chain_bound bd_bound_chain(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                              const bd_setting_layers *layers, const double *const *of_form,
                               const bd_moves *moves);
 
 // What backward takes of a layer of a run at least, open or sketched.

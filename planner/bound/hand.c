@@ -67,13 +67,26 @@ bd_moves bd_bound_moves(const bd_scene *scene, const bd_setting *setting,
   if (back) out.whole = INFINITY;
   for (int s = 0; s + 1 < setting->stages; s++) {
     handing over = hand_over(scene, setting, s, bytes);
-    double left = over.send + back * over.receive, right = on * over.receive + back * over.send;
+    double left = on * over.send + back * over.receive,
+           right = on * over.receive + back * over.send;
     out.of_stage[s] += left;
     out.of_stage[s + 1] += right;
     out.sum += left + right;
     out.whole = fmin(out.whole, hand_over(scene, setting, s, whole).receive);
   }
   return out;
+}
+
+bd_cut_moves bd_bound_cut_moves(const bd_scene *scene, const bd_setting *setting,
+                                const bd_setting_layers *layers, int stage, int layer) {
+  double least = least_handed_bytes(scene, setting, layers->form_count, layers->forms);
+  bool on = scene->runs->hands_on, back = on && scene->runs->hands_back;
+  handing over = hand_over(scene, setting, stage, least),
+          there = hand_over(scene, setting, stage, layers->links->there_bytes[layer]),
+          home = hand_over(scene, setting, stage, layers->links->back_bytes[layer]);
+  double left = there.send + home.receive - on * over.send - back * over.receive,
+         right = there.receive + home.send - on * over.receive - back * over.send;
+  return (bd_cut_moves){fmax(left, 0), fmax(right, 0)};
 }
 
 // Bringing what is handed on from one form to another.

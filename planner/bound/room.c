@@ -18,7 +18,8 @@ enum {
 
 bool bd_price_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
                      double seconds_weight, double bytes_weight, bd_priced *out) {
-  *out = (bd_priced){.points = BD_NEW_ARRAY(ctx->arena, bd_layer_point, scene->runs->count)};
+  *out = (bd_priced){.points = BD_NEW_ARRAY(ctx->arena, bd_layer_point, scene->runs->count),
+                     .of_form = BD_NEW_ARRAY(ctx->arena, const double *, scene->runs->count)};
   for (int r = 0; r < scene->runs->count; r++) {
     int calls = scene->runs->runs[r].calls, like = scene->runs->runs[r].like;
     bd_layer_point *point = &out->points[r];
@@ -28,9 +29,10 @@ bool bd_price_layers(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers
       return false;
     out->seconds += calls * point->seconds;
     out->bytes += calls * point->bytes;
-    out->value += calls * point->least;
+    out->of_form[r] = point->of_form;
   }
-  return true;
+  out->value = bd_links_sum(ctx, layers->links, scene->runs, out->of_form, seconds_weight);
+  return isfinite(out->value);
 }
 
 // What the layers hold at least, whatever goes together.
@@ -106,18 +108,19 @@ static double next_price(const bracket *tried, double between, bool near, int ro
 }
 
 // Prices a byte so that the layers' bytes come to the room (Lagrange); every price gives a bound,
-// and none a larger one than the line between the two choices does. `*within` becomes the last
-// choice that has room. The first price is `*price`; 0: that of the line. It becomes the last one.
+// and none a larger one than the line between the two choices does, but for changes of form.
+// `*within` becomes the last choice that has room. The first price is `*price`; 0: that of the
+// line. It becomes the last one.
 static double price_bytes(bd_ctx *ctx, const bd_scene *scene, const bd_setting_layers *layers,
                           bd_priced over, bd_priced *within, const target *to,
                           bd_byte_price *price) {
-  double best = over.seconds, guess = price->seconds;
+  double best = over.value, guess = price->seconds, changes = over.value - over.seconds;
   int rounds = 0;
   bracket tried = {0, INFINITY};
   for (; rounds < to->rounds && best < to->enough; rounds++) {
     bd_priced next;
     double between = (within->seconds - over.seconds) / (over.bytes - within->bytes);
-    double most = over.seconds + between * (over.bytes - to->room);
+    double most = over.seconds + between * (over.bytes - to->room) + changes;
     double now =
         rounds == 0 && guess > 0 ? guess : next_price(&tried, between, price->near, rounds);
     if (!(between > 0) || (rounds > 0 && most <= best * (1 + NEAR)) ||
@@ -218,7 +221,7 @@ bd_room bd_room_of_sums(bd_ctx *ctx, const bd_scene *scene, const bd_setting *se
   double held = held_bytes(ctx, scene, setting, layers);
   target to = {(double)scene->layers_cap_bytes * setting->stages - held, enough, SUM_ROUNDS};
   double least = fmin(least_bytes(scene, layers), fastest->bytes);
-  bd_room out = {.seconds = fastest->seconds, .price = price};
+  bd_room out = {.seconds = fastest->value, .price = price};
   bool binds = enough > 0 && fastest->bytes > to.room;
   bd_priced within;
   if (least > to.room || (binds && !price_within(ctx, scene, layers, &to, &within, &least, &out)))
@@ -262,7 +265,7 @@ static void charge_moments(bd_ctx *ctx, const bd_scene *scene, const bd_setting 
 bd_room bd_room_of_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                           const bd_setting_layers *layers, const bd_priced *fastest, double enough,
                           bd_room_hint *hint) {
-  bd_room out = {.seconds = fastest->seconds, .price = hint->price};
+  bd_room out = {.seconds = fastest->value, .price = hint->price};
   charge_moments(ctx, scene, setting, layers, fastest, enough, hint, &out);
   hint->price = out.price;
   if (setting->stages > 1 && isfinite(out.seconds) && (enough == 0 || out.seconds < enough))

@@ -3,10 +3,12 @@
 #define BD_PLANNER_BOUND_ROOM_H
 #include "planner/bound/bound.h"
 
-// Sums over layers at one price of a byte, and what they chose.
+// Sums over layers at one price of a byte, and what they chose, each for itself.
 typedef struct bd_priced {
-  double seconds, bytes, value;
+  double seconds, bytes;
+  double value;           // no forms of all layers, with what changes between them, have less
   bd_layer_point *points; // per run: of one layer
+  const double **of_form; // per run: of these
 } bd_priced;
 
 // False when a layer is not possible.

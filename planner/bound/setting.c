@@ -46,6 +46,7 @@ static bd_layer_request request_of(const bd_scene *scene, const bd_setting *sett
       .form_count = layers->form_count,
       .forms = layers->forms,
       .tied_form = setting->tied_form,
+      .stages = setting->stages,
       .passes = passes,
       .optimizer = request->optimizer,
       .masters = request->masters,
@@ -114,10 +115,19 @@ static const bd_setting_layers *made_before(const bd_scene *scene, int run,
   return share_tied && !has_tied(&scene->runs->runs[run]) ? share_tied : NULL;
 }
 
+const bd_links *bd_setting_links_of(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
+                                    const bd_setting_layers *share_tied,
+                                    const bd_setting_layers *own) {
+  bd_cost_model cost = {scene->cluster, setting->mesh, setting->micro_batch};
+  if (share_tied && share_tied->links) return share_tied->links;
+  return bd_links_find(ctx, scene->train, scene->runs, &cost, own->form_count, own->forms);
+}
+
 bd_status bd_setting_open_among(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting,
                                 int passes, const bd_setting_layers *share_tied,
                                 bd_setting_layers *out) {
   begin(ctx, scene, setting, passes, out);
+  out->links = bd_setting_links_of(ctx, scene, setting, share_tied, out);
   out->layers = BD_NEW_ARRAY(ctx->arena, bd_layer *, scene->runs->count);
   for (int r = 0, of; r < scene->runs->count; r++) {
     const bd_setting_layers *made = made_before(scene, r, out, share_tied, &of);

@@ -93,7 +93,10 @@ static bd_chain_bound bound_sketched(bd_ctx *ctx, const bd_scene *scene, const s
                             of->unpriced + sent};
   double charged = price * bd_room_for_layers(ctx, scene, &of->setting, &of->layers);
   double total = price_sketches(ctx, scene, &of->layers, price, of->enough + charged, points);
-  if (price == 0) return bd_bound_chain(scene, &of->setting, &of->layers, points, &of->moves);
+  const double **of_form = BD_NEW_ARRAY(ctx->arena, const double *, scene->runs->count);
+  for (int r = 0; r < scene->runs->count; r++)
+    of_form[r] = &points[r];
+  if (price == 0) return bd_bound_chain(ctx, scene, &of->setting, &of->layers, of_form, &of->moves);
   return (bd_chain_bound){(total - charged + sent) * of->stretch, of->unpriced + sent};
 }
 

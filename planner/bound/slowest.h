@@ -9,6 +9,12 @@
 // the step's end over all stages instead, and so needs one choice for each layer. Here layers are
 // chosen for every term by itself: what is not the stage's own is at its fastest, however long its
 // end.
+//
+// Nor does a step take less than the longest of all paths and the longest of all ends, which may be
+// of different stages. Where the longest path takes from l to h, a micro-batch on a stage takes
+// t(h) at most (bd_step_most_seconds), and the stage's end what the least of w t + y leaves above w
+// t(h), for every weight w; with l that is what a step takes at least, and the least of it for any
+// l is.
 #ifndef BD_PLANNER_BOUND_SLOWEST_H
 #define BD_PLANNER_BOUND_SLOWEST_H
 #include "ir/base/clock.h"

@@ -243,17 +243,29 @@ bool bd_elimination_run(bd_elimination *e, double cost_weight, double usage_weig
   return true;
 }
 
-double bd_elimination_choose(bd_elimination *e, int option, int *out_option) {
+// Of the node that went last, as a place among its live options; -1: it is none of them.
+static int place_of(const bd_elimination *e, int node, int option) {
+  int x = e->live_count[node] - 1;
+  while (x >= 0 && e->live[node][x] != option)
+    x--;
+  return x;
+}
+
+double bd_elimination_least(const bd_elimination *e, int option) {
   const bd_step *s = &e->steps[e->step_count - 1];
-  if (isinf(e->rest)) return INFINITY;
-  double least = INFINITY;
-  for (int x = 0; x < e->live_count[s->node]; x++) {
-    if (e->live[s->node][x] != option) continue;
-    least = e->rest + option_value(e, s->node, option);
-    for (int f = 0; f < s->factor_count; f++)
-      least += s->factors[f]->table[s->own_offset[f][s->own.class_of[x]]];
-    out_option[s->node] = x;
-  }
-  if (isfinite(least)) trace(e, e->step_count - 2, out_option);
+  int x = place_of(e, s->node, option);
+  if (isinf(e->rest) || x < 0) return INFINITY;
+  double least = e->rest + option_value(e, s->node, option);
+  for (int f = 0; f < s->factor_count; f++)
+    least += s->factors[f]->table[s->own_offset[f][s->own.class_of[x]]];
   return e->scale * least;
+}
+
+double bd_elimination_choose(bd_elimination *e, int option, int *out_option) {
+  int node = e->steps[e->step_count - 1].node;
+  double least = bd_elimination_least(e, option);
+  if (isinf(least)) return INFINITY;
+  out_option[node] = place_of(e, node, option);
+  trace(e, e->step_count - 2, out_option);
+  return least;
 }

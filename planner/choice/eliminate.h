@@ -29,6 +29,10 @@ double bd_elimination_bound(const bd_elimination *elimination);
 bool bd_elimination_run(bd_elimination *elimination, double cost_weight, double usage_weight,
                         int *out_option);
 
+// After a run: no allowed choice in which the node that went last takes `option` has a smaller
+// weighted sum. INFINITY when none is allowed.
+double bd_elimination_least(const bd_elimination *elimination, int option);
+
 // After a run, the best choice in which the node that went last takes `option`; its weighted sum.
 // INFINITY when none is allowed.
 double bd_elimination_choose(bd_elimination *elimination, int option, int *out_option);

@@ -88,8 +88,9 @@ const char *bd_layer_key(bd_ctx *ctx, const bd_layer_request *request) {
     add_sharding(&request->forms[i], &text);
   bd_text_add(&text, " uses ");
   for (int p = 0; p < f->param_count; p++)
-    bd_text_addf(&text, "%d%s ", request->weight_uses[p].calls,
-                 request->weight_uses[p].whole ? " whole" : "");
+    bd_text_addf(&text, "%d%s %a %a ", request->weight_uses[p].calls,
+                 request->weight_uses[p].whole ? " whole" : "", request->weight_uses[p].share[0],
+                 request->weight_uses[p].share[1]);
   add_sharding(&request->tied_form, &text);
   if (request->pin) add_pin(request->pin, f, &text);
   bd_text_add(&text, "\nforward ");

@@ -68,15 +68,29 @@ static const bd_layer_point *recall(const bd_layer *layer, const bd_priced_point
   return NULL;
 }
 
+// Of every form in which activations enter and leave, with listed options or, where those take
+// `left_out`, with others.
+static const double *least_of_forms(bd_ctx *ctx, const bd_layer *layer, bool any, double left_out) {
+  int forms = layer->request->form_count;
+  double *least = BD_NEW_ARRAY(ctx->arena, double, forms);
+  for (int form = 0; form < forms; form++)
+    least[form] = any ? fmin(bd_elimination_least(layer->elimination, form), left_out) : left_out;
+  return least;
+}
+
 // Lowers a point to the choice that stands for options that are not listed; `any`: there is a
 // point. Where that is lower, its options tell workspaces alone, for which any will do.
-static bool regard_left_out(const bd_layer *layer, const bd_priced_point *asked, bool any,
-                            bd_layer_point *out) {
-  if (isinf(layer->left_out)) return any;
+static bool regard_left_out(bd_ctx *ctx, const bd_layer *layer, const bd_priced_point *asked,
+                            bool any, bd_layer_point *out) {
+  if (isinf(layer->left_out)) {
+    out->of_form = least_of_forms(ctx, layer, any, INFINITY);
+    return any;
+  }
   double price = asked->seconds_weight > 0 ? asked->bytes_weight / asked->seconds_weight : INFINITY;
   bd_layer_saving held = bd_layer_holding_at(layer->holding, price, asked->in_flight);
   double seconds = layer->left_out + held.seconds;
   double least = asked->seconds_weight * seconds + asked->bytes_weight * held.bytes;
+  out->of_form = least_of_forms(ctx, layer, any, least);
   if (any && out->least <= least) return true;
   out->seconds = seconds;
   out->bytes = held.bytes;
@@ -101,7 +115,7 @@ bool bd_layer_price(bd_ctx *ctx, bd_layer *layer, double seconds_weight, double 
     return true;
   }
   bool any = bd_layer_eliminate(ctx, layer, seconds_weight, bytes_weight, in_flight, out);
-  if (!regard_left_out(layer, &asked, any, out)) return false;
+  if (!regard_left_out(ctx, layer, &asked, any, out)) return false;
   // Of a choice that stands for others the options say nothing of its bytes under other tapes.
   if (unpriced && isinf(layer->left_out)) layer->free = *out;
   asked.point = *out;

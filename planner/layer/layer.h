@@ -10,6 +10,10 @@
 typedef struct bd_weight_use {
   int calls;  // that use it; more than one: it is tied. 0: no weight
   bool whole; // too small for ranks to store parts of it where it is tied
+  // Of a tied weight: what part of that which a stage does once a step for all its calls that use
+  // the weight falls to one of them, so that those of all calls are no more than what is done; on
+  // one stage, and where there are several.
+  double share[2];
 } bd_weight_use;
 
 typedef struct bd_layer_request {
@@ -23,6 +27,7 @@ typedef struct bd_layer_request {
   int form_count;
   const bd_sharding *forms;
   bd_sharding tied_form;
+  int stages;
   // Of a step: its micro-batches, and those that fill and drain the pipeline. 0: what a step does
   // once counts nothing; such a layer is only priced.
   int passes;
@@ -70,6 +75,7 @@ typedef struct bd_layer_point {
   double least; // no choice has a smaller weighted sum; that of this one, but for layers too large
                 // to be solved exactly. There, `seconds` or `bytes`, where they alone have a
                 // weight, are the least as well
+  const double *of_form; // the same with each form in which activations enter and leave
 } bd_layer_point;
 
 // `request` outlives the layer, which lives in ctx->arena. `like` NULL, or a layer of a request

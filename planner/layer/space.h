@@ -49,11 +49,12 @@ typedef struct bd_layer_sums {
 
 // Of one forward value that is a weight.
 typedef struct bd_layer_weight {
-  int calls;   // in the model that read it
-  bool shared; // by several ops or calls
-  bool whole;  // ... then never stored in parts
-  bool learns; // backward makes a gradient of it
-  bd_id like;  // the first weight that costs the same wherever it lies
+  int calls;    // in the model that read it
+  double share; // of what is done once a step for all of them
+  bool shared;  // by several ops or calls
+  bool whole;   // ... then never stored in parts
+  bool learns;  // backward makes a gradient of it
+  bd_id like;   // the first weight that costs the same wherever it lies
 } bd_layer_weight;
 
 typedef struct bd_layer_space {

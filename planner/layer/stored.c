@@ -52,10 +52,10 @@ static double optimizer_bytes(const bd_layer_request *request, bd_dtype dtype,
   return bytes;
 }
 
-// The least that the end of a step takes for one of `calls` uses of a weight that a stage may have.
+// The least that the end of a step takes for a call that uses the weight.
 static double end_seconds(const bd_layer_request *request, const bd_type *type,
-                          const bd_sharding *stored, const bd_sharding *accumulator, int calls,
-                          double product) {
+                          const bd_sharding *stored, const bd_sharding *accumulator,
+                          const bd_layer_weight *of, double product) {
   bool may_split = bd_constraints_split_states(request->constraints, request->zero);
   bd_value weight = {.type = *type, .sharding = *stored};
   bd_value gradient = {.type = *type, .sharding = *accumulator};
@@ -64,8 +64,8 @@ static double end_seconds(const bd_layer_request *request, const bd_type *type,
   for (int zero = 0; zero <= may_split; zero++) {
     bd_weight_end end =
         bd_step_end_of_weight(&request->cost, request->optimizer, request->masters, &weight,
-                              &gradient, zero ? ~0u : 0, product, calls == 1);
-    least = fmin(least, end.each + end.once / calls);
+                              &gradient, zero ? ~0u : 0, product, of->calls == 1);
+    least = fmin(least, end.each + of->share * end.once);
   }
   return least;
 }
@@ -87,8 +87,8 @@ static bd_stored_cost reckon(const bd_layer_space *space, bd_id weight, const bd
       accumulator.at[axis] = BD_PARTIAL_SUM;
   double seconds = scatter_seconds(request, type, made, &accumulator);
   if (of->learns && request->passes)
-    seconds += end_seconds(request, type, &form->stored, &accumulator, of->calls, product) /
-               request->passes;
+    seconds +=
+        end_seconds(request, type, &form->stored, &accumulator, of, product) / request->passes;
   double own = bd_cost_local_elements(cost, type, &form->gradient);
   double bytes = placed(bd_cost_local_bytes(cost, type, &form->stored));
   if (of->calls == 1)

@@ -17,7 +17,7 @@ static bool is_alike(const bd_layer_space *space, bd_id a, bd_id b) {
   const bd_layer_weight *of_a = &space->weight[a], *of_b = &space->weight[b];
   return space->is_weight[a] && space->type_of[a] == space->type_of[b] &&
          space->weight_uses[a] == space->weight_uses[b] && of_a->calls == of_b->calls &&
-         of_a->whole == of_b->whole && of_a->learns == of_b->learns;
+         of_a->whole == of_b->whole && of_a->share == of_b->share && of_a->learns == of_b->learns;
 }
 
 void bd_layer_find_weights(bd_ctx *ctx, bd_layer_space *space) {
@@ -27,11 +27,13 @@ void bd_layer_find_weights(bd_ctx *ctx, bd_layer_space *space) {
     if (!space->is_weight[v]) continue;
     int param = param_of(f, v);
     bd_weight_use use = space->request->weight_uses[param];
-    space->weight[v] = (bd_layer_weight){.calls = use.calls,
-                                         .shared = use.calls > 1 || space->weight_uses[v] > 1,
-                                         .whole = use.whole,
-                                         .learns = bd_layer_learns(space->backward, param),
-                                         .like = v};
+    space->weight[v] =
+        (bd_layer_weight){.calls = use.calls,
+                          .share = use.calls > 1 ? use.share[space->request->stages > 1] : 1,
+                          .shared = use.calls > 1 || space->weight_uses[v] > 1,
+                          .whole = use.whole,
+                          .learns = bd_layer_learns(space->backward, param),
+                          .like = v};
     for (bd_id other = 0; other < v && space->weight[v].like == v; other++)
       if (is_alike(space, other, v)) space->weight[v].like = other;
   }

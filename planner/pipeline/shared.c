@@ -1,4 +1,5 @@
 #include "planner/pipeline/shared.h"
+#include "planner/shared_weights.h"
 #include "planner/step/end.h"
 #include <math.h>
 
@@ -64,14 +65,6 @@ int bd_shared_uses(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting
   return scene->runs->shared_count;
 }
 
-// Whether the first and the last layer use the weight, and no other.
-static bool is_of_ends(const bd_model_runs *runs, const bd_shared_weight *weight) {
-  int last = runs->count - 1;
-  return runs->calls > 1 && runs->runs[0].calls == 1 && runs->runs[last].calls == 1 &&
-         weight->each[0] > 0 && weight->each[last] > 0 &&
-         weight->each[0] + weight->each[last] == weight->uses;
-}
-
 double bd_shared_tie_seconds(const bd_scene *scene, const bd_setting *setting) {
   bd_cost_model model = {scene->cluster, setting->mesh, setting->micro_batch};
   double seconds = 0;
@@ -81,7 +74,7 @@ double bd_shared_tie_seconds(const bd_scene *scene, const bd_setting *setting) {
     bd_sharding form = form_of(setting, shared);
     gradient.dtype = gradient_dtype(scene, shared);
     bd_tie tie = {0, 0, setting->stages - 1, bd_cost_local_bytes(&model, &gradient, &form)};
-    if (is_of_ends(scene->runs, shared) && shared->gradients == shared->uses)
+    if (bd_shared_is_of_ends(scene->runs, shared) && shared->gradients == shared->uses)
       seconds += bd_step_end_tie_seconds(&model, 0, 1, &tie);
   }
   return seconds;

@@ -3,6 +3,7 @@
 #include "frontend/frontend.h"
 #include "ir/pass.h"
 #include "planner/space.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,6 +38,32 @@ static void test_small_are_whole(void **state) {
   for (int w = 0; w < runs.shared_count; w++)
     assert_int_equal(runs.shared[w].whole, runs.shared[w].type->dims[0] == 32);
   bd_ctx_destroy(ctx);
+}
+
+// Over all calls, what falls to the uses of shared weights.
+static double sum_shares(const bd_model_runs *runs, int several) {
+  double sum = 0;
+  for (int r = 0; r < runs->count; r++)
+    for (int p = 0; p < runs->runs[r].function->param_count; p++)
+      if (runs->runs[r].weight_uses[p].calls > 1)
+        sum += runs->runs[r].calls * runs->runs[r].weight_uses[p].share[several];
+  return sum;
+}
+
+// What a stage does once falls to the uses once, but to both ends' where they are stages of their
+// own.
+static void test_shares(void **state) {
+  (void)state;
+  static const char *const models[] = {"gpt2-tiny", "tests/unit/planner/t5-small",
+                                       "tests/oracle/t5"};
+  for (int i = 0; i < 3; i++) {
+    bd_ctx *ctx = bd_ctx_create();
+    bd_model_runs runs = bd_model_runs_find(ctx, load(ctx, models[i]), NULL);
+    assert_true(runs.shared_count > 0);
+    assert_true(fabs(sum_shares(&runs, 0) - runs.shared_count) < 1e-9);
+    assert_true(fabs(sum_shares(&runs, 1) - runs.shared_count - (i == 0)) < 1e-9);
+    bd_ctx_destroy(ctx);
+  }
 }
 
 // Of a small model they are no small part.
@@ -75,7 +102,8 @@ static void test_all_are_whole(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_small_are_whole), cmocka_unit_test(test_parts_are_of_the_model),
+      cmocka_unit_test(test_small_are_whole), cmocka_unit_test(test_shares),
+      cmocka_unit_test(test_parts_are_of_the_model),
       cmocka_unit_test(test_open_where_layers_are_fixed), cmocka_unit_test(test_all_are_whole)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
