@@ -45,7 +45,8 @@ bool bd_attention_suits_library(const bd_function *function, const bd_op *op);
 enum { BD_ATTENTION_TENSOR_WIDTH = 128 };
 
 // Whether cuDNN does such an op of a program for GPUs: it is of a width that cuDNN takes, and the
-// workspace of a gradient is within a library segment. Else generated kernels do it.
+// workspace of a gradient, whole or in tiles, is within a library segment. Else generated kernels
+// do it.
 bool bd_attention_in_library(const bd_function *function, const bd_op *op);
 
 // Workspace of cuDNN's deterministic backward attention, in one run for `heads` key-value heads of
@@ -55,6 +56,13 @@ bool bd_attention_in_library(const bd_function *function, const bd_op *op);
 // sm_100 want no more. 0: more than a library segment has.
 int64_t bd_memory_attention_bytes(int64_t heads, int64_t group, int64_t tq, int64_t tk, int64_t d);
 
+// The same for one key-value head in tiles of queries by keys, where the gradients of all its
+// scores are too many: those of a tile's scores, which have 512 MiB, and sums in f32 of what tiles
+// make, of dk and dv for all keys, of dq for a tile's queries. A tile has as many rows, at least
+// BD_MEMORY_LEAST_TILE, as divide queries and keys. 0: none has, or it is more than a segment.
+enum { BD_MEMORY_LEAST_TILE = 512 };
+int64_t bd_memory_attention_tiles_bytes(int64_t group, int64_t tq, int64_t tk, int64_t d);
+
 // How many key-value heads the library segment is to have room for at once. A run has a block for
 // each query head and 128 of its keys; a run of few blocks leaves multiprocessors idle. So these
 // are as many heads as make three blocks for each of 132 multiprocessors, within 256 MiB, and at
@@ -62,10 +70,10 @@ int64_t bd_memory_attention_bytes(int64_t heads, int64_t group, int64_t tq, int6
 int64_t bd_memory_attention_heads(int64_t group, int64_t tq, int64_t tk, int64_t d);
 
 // Bytes of the library segment of a program for GPUs, of its train module or a later one: as many
-// as backward attention by cuDNN wants for that many heads of all their tokens, of the most
-// demanding op that is within BD_LIBRARY_MOST_BYTES, and at least BD_LIBRARY_LEAST_BYTES; with
-// `one_head` for one. The model and this alone decide, so all stages have the same. 0 unless the
-// module's `cuda` is set.
+// as backward attention by cuDNN wants for that many heads of all their tokens, or for
+// tiles of one, of the most demanding op that is within BD_LIBRARY_MOST_BYTES, and at least
+// BD_LIBRARY_LEAST_BYTES; with `one_head` for one. The model and this alone decide, so all stages
+// have the same. 0 unless the module's `cuda` is set.
 int64_t bd_memory_library_bytes(const bd_module *module);
 
 // Bytes of memory that op `op` of an spmd function needs while it runs, beside its operands and

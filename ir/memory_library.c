@@ -11,6 +11,9 @@ enum { REST_BYTES = 256 };
 // more heads than one may take for that.
 enum { WANTED_BLOCKS = 3 * 132 };
 static const int64_t most_shared_bytes = (int64_t)256 << 20;
+// What the gradients of a tile's scores may take, and the rows of a tile of one query head.
+static const int64_t most_tile_bytes = (int64_t)512 << 20;
+enum { MOST_TILE = 16384 };
 enum { SEGMENT_UNIT = 1 << 20 };
 
 static int64_t round_up(int64_t value, int64_t unit) {
@@ -38,6 +41,29 @@ int64_t bd_memory_attention_bytes(int64_t heads, int64_t group, int64_t tq, int6
   return each > most / heads ? 0 : heads * each + REST_BYTES;
 }
 
+// As many rows as divide both and whose scores, `group` times, have their bytes; 0: too few.
+static int64_t tile_rows(int64_t group, int64_t tq, int64_t tk) {
+  int64_t rows = tq < tk ? tq : tk;
+  if (rows > MOST_TILE) rows = MOST_TILE;
+  for (; rows >= BD_MEMORY_LEAST_TILE; --rows)
+    if (tq % rows == 0 && tk % rows == 0 && group <= most_tile_bytes / (2 * rows * rows))
+      return rows;
+  return 0;
+}
+
+int64_t bd_memory_attention_tiles_bytes(int64_t group, int64_t tq, int64_t tk, int64_t d) {
+  const int64_t rows = tile_rows(group, tq, tk), most = BD_LIBRARY_MOST_BYTES;
+  if (rows == 0 || d > most || tk > most) return 0;
+  // Sums of dk and dv; the sum of dq; what a tile makes of the three.
+  const int64_t parts[] = {head_bytes(group, rows, rows, d), product(8, tk, d, 1),
+                           product(4, group, rows, d),       product(2, group, rows, d),
+                           product(4, rows, d, 1),           7 * REST_BYTES};
+  int64_t bytes = 0;
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
+    bytes += parts[i];
+  return bytes > most - BD_LIBRARY_KEPT_BYTES ? 0 : bytes;
+}
+
 int64_t bd_memory_attention_heads(int64_t group, int64_t tq, int64_t tk, int64_t d) {
   int64_t each = head_bytes(group, tq, tk, d);
   if (each > most_shared_bytes) return 1;
@@ -45,6 +71,12 @@ int64_t bd_memory_attention_heads(int64_t group, int64_t tq, int64_t tk, int64_t
   int64_t wanted = (WANTED_BLOCKS + blocks - 1) / blocks;
   int64_t within = most_shared_bytes / each;
   return wanted < within ? wanted : within;
+}
+
+// Of heads whole, or else of tiles of one.
+static int64_t wanted_bytes(int64_t heads, int64_t group, int64_t tq, int64_t tk, int64_t d) {
+  int64_t bytes = bd_memory_attention_bytes(heads, group, tq, tk, d);
+  return bytes > 0 ? bytes : bd_memory_attention_tiles_bytes(group, tq, tk, d);
 }
 
 bool bd_attention_suits_library(const bd_function *function, const bd_op *op) {
@@ -66,7 +98,7 @@ bool bd_attention_in_library(const bd_function *function, const bd_op *op) {
   const int64_t *q = function->values[op->in[gradient]].type.dims;
   const int64_t *k = function->values[op->in[gradient + 1]].type.dims;
   if (q[3] % WIDTH_UNIT || q[3] > MOST_WIDTH) return false;
-  return !gradient || bd_memory_attention_bytes(1, q[2] / k[2], q[1], k[1], q[3]) > 0;
+  return !gradient || wanted_bytes(1, q[2] / k[2], q[1], k[1], q[3]) > 0;
 }
 
 // What the function's longest attention wants of the segment; 0: nothing.
@@ -79,7 +111,7 @@ static int64_t longest_bytes(const bd_function *function, bool one_head) {
     const int64_t *k = function->values[op->in[2]].type.dims;
     int64_t group = q[2] / k[2];
     int64_t heads = one_head ? 1 : bd_memory_attention_heads(group, q[1], k[1], q[3]);
-    int64_t bytes = bd_memory_attention_bytes(heads, group, q[1], k[1], q[3]);
+    int64_t bytes = wanted_bytes(heads, group, q[1], k[1], q[3]);
     if (bytes > longest) longest = bytes;
   }
   return longest;

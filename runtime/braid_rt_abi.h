@@ -226,6 +226,8 @@ typedef struct bd_rt_random {
 enum { BD_RT_ATTENTION_ROWS = 64, BD_RT_ATTENTION_KEYS = 128, BD_RT_ATTENTION_WORKERS = 32 };
 // What the runtime on GPUs keeps to itself of the library segment, at its end.
 enum { BD_RT_KEPT_BYTES = 1 << 16 };
+// The fewest queries, and keys, of a tile in which cuDNN makes attention's gradient.
+enum { BD_RT_LEAST_TILE = 512 };
 // Gradients whose sums over ranks begin together, at most; GPUs make one group of them.
 enum { BD_RT_BUCKET_BYTES = 32 << 20 };
 // How many gathers may have slots.

@@ -15,10 +15,10 @@ BRAID_RT_SOURCES = \
   runtime/cuda/meet_join.c runtime/cuda/meet_wire.c runtime/cuda/host.c runtime/cuda/memory.c \
   runtime/cuda/step.c runtime/cuda/reader.c runtime/cuda/matmul.c runtime/cuda/grouped.c runtime/cuda/grouped_float8.c runtime/cuda/sized.c runtime/cuda/warm.c runtime/cuda/fan.c runtime/cuda/ends.c runtime/cuda/even.c runtime/cuda/fresh.c runtime/cuda/comm.c runtime/cuda/grant.c runtime/cuda/segment.c runtime/cuda/aside.c runtime/cuda/collectives.c \
   runtime/cuda/code.c runtime/cuda/embedded.c $(BRAID_RT_KERNELS:%=runtime/cuda/%.c) \
-  runtime/cuda/pipe.c runtime/cuda/lines.c runtime/cuda/dnn.c runtime/cuda/dnn_plan.c runtime/cuda/dnn_rank.c runtime/cuda/attention.c runtime/cuda/attention_graph.c runtime/cuda/convolve.c runtime/cuda/convolve_graph.c runtime/cuda/product.c runtime/cuda/tune.c runtime/cuda/tune_product.c runtime/cuda/tune_file.c
+  runtime/cuda/pipe.c runtime/cuda/lines.c runtime/cuda/dnn.c runtime/cuda/dnn_plan.c runtime/cuda/dnn_rank.c runtime/cuda/attention.c runtime/cuda/attention_graph.c runtime/cuda/attention_tiles.c runtime/cuda/convolve.c runtime/cuda/convolve_graph.c runtime/cuda/product.c runtime/cuda/tune.c runtime/cuda/tune_product.c runtime/cuda/tune_file.c
 # The files of the runtime's kernels: NAME.cu for the device, of which build/runtime/cuda/NAME.fatbin is made, and NAME.c, which
 # starts what is in it. The list is that of runtime/cuda/kernels.def. BRAID_RT_COMPILER makes machine code and PTX of a NAME.cu.
-BRAID_RT_KERNELS = optimizer update adafactor adafactor_updates adafactor_means parts weights embed conv maxpool float8 kept
+BRAID_RT_KERNELS = optimizer update adafactor adafactor_updates adafactor_means parts weights embed conv maxpool float8 kept tiles
 BRAID_RT_FATBINS = $(BRAID_RT_KERNELS:%=build/runtime/cuda/%.fatbin)
 BRAID_RT_COMPILER = build/runtime/cuda/compile_kernels
 BRAID_RT_CC = cc

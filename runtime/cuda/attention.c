@@ -1,6 +1,6 @@
 // Attention by cuDNN where it takes the shape, else by generated kernels. Which it is, is settled
 // while a step is rehearsed.
-#include "runtime/cuda/attention.h"
+#include "runtime/cuda/attention_tiles.h"
 
 #include "runtime/cuda/rt.h"
 
@@ -11,10 +11,11 @@
 enum { MOST_SHAPES = 64, MOST_TRIES = 8, WHY_BYTES = 256 };
 
 // A shape that the rehearsal has found. A gradient runs in parts of one shape, as large as the
-// workspace allows.
+// workspace allows, or, where that is no whole head, in tiles.
 typedef struct attended {
   bd_cuda_attention shape, part;
-  bd_dnn_plan *plan;                   // NULL: by generated kernels
+  bd_dnn_plan *plan; // of a part; NULL: in tiles, or by generated kernels
+  bd_cuda_tiles tiles;
   char *first[BD_ATTEND_GRAD_BUFFERS]; // addresses of the first op
   int clears;                          // in any order: the library sets its sum to 0 itself
 } attended;
@@ -25,7 +26,7 @@ struct bd_cuda_attentions {
 };
 
 _Static_assert(sizeof(bd_cuda_attention) ==
-                   15 * sizeof(int64_t) + sizeof(float) + 3 * sizeof(int32_t),
+                   16 * sizeof(int64_t) + sizeof(float) + 3 * sizeof(int32_t),
                "shapes are compared as bytes");
 
 static bd_cuda_attention shape_of(const bd_rt *rt, const bd_rt_attention *s, int gradient) {
@@ -95,6 +96,10 @@ static bd_dnn_plan *fit(bd_rt *rt, bd_dnn *dnn, attended *s, char *why) {
   return NULL;
 }
 
+static int is_planned(const attended *s) {
+  return s->plan || s->tiles.rows > 0;
+}
+
 // Plans a shape that the rehearsal comes to.
 static void note(bd_rt *rt, const bd_cuda_attention *shape,
                  char *const at[BD_ATTEND_GRAD_BUFFERS]) {
@@ -109,15 +114,19 @@ static void note(bd_rt *rt, const bd_cuda_attention *shape,
     s->shape = *shape;
     memcpy(s->first, at, sizeof s->first);
     s->plan = fit(rt, dnn, s, why);
+    if (!s->plan && shape->gradient && !shape->any_order)
+      bd_cuda_plan_tiles(rt, dnn, shape, &s->tiles, why, sizeof why);
     a->count++;
   }
-  bd_cuda_dnn_count(rt, s && s->plan ? NULL : why);
+  bd_cuda_dnn_count(rt, s && is_planned(s) ? NULL : why);
 }
 
 void bd_cuda_release_attention(bd_rt *rt) {
   bd_cuda_attentions *const a = rt->device->attentions;
-  for (int i = 0; a && i < a->count; i++)
+  for (int i = 0; a && i < a->count; i++) {
     bd_dnn_free(a->shapes[i].plan);
+    bd_cuda_free_tiles(&a->shapes[i].tiles);
+  }
   free(a);
   rt->device->attentions = NULL;
 }
@@ -146,6 +155,14 @@ static int64_t offset_bytes(const bd_cuda_attention *s, lying how, int64_t sampl
   return 0;
 }
 
+void bd_cuda_attention_place(const bd_cuda_attention *s, char *const *at, int64_t sample,
+                             int64_t head, char **out_at) {
+  const lying *const lies = s->gradient ? backward_lies : forward_lies;
+  const int count = s->gradient ? (int)BD_ATTEND_GRAD_BUFFERS : (int)BD_ATTEND_BUFFERS;
+  for (int i = 0; i < count; i++)
+    out_at[i] = at[i] + offset_bytes(s, lies[i], sample, head);
+}
+
 // No query sees the keys behind tk.
 static void clear_unseen(const bd_cuda_attention *s, char *gradient, cudaStream_t stream) {
   const int64_t element = bd_rt_element_bytes(s->dtype);
@@ -162,8 +179,6 @@ typedef struct call {
 static void run(bd_rt *rt, const void *args) {
   const call *const c = args;
   const bd_cuda_attention *const s = &c->what->shape, *const part = &c->what->part;
-  const lying *const lies = s->gradient ? backward_lies : forward_lies;
-  const int count = s->gradient ? (int)BD_ATTEND_GRAD_BUFFERS : (int)BD_ATTEND_BUFFERS;
   const int64_t wide = bd_cuda_attention_wide_bytes(part);
   char *const workspace = rt->device->library + wide;
   const cudaStream_t stream = bd_cuda_now(rt)->stream;
@@ -173,12 +188,11 @@ static void run(bd_rt *rt, const void *args) {
   }
   for (int64_t sample = 0; sample < s->batch; sample += part->batch)
     for (int64_t head = 0; head < s->kv_heads; head += part->kv_heads) {
-      void *at[BD_ATTEND_GRAD_BUFFERS];
-      for (int i = 0; i < count; i++)
-        at[i] = c->at[i] + offset_bytes(s, lies[i], sample, head);
+      char *at[BD_ATTEND_GRAD_BUFFERS];
+      bd_cuda_attention_place(s, c->at, sample, head, at);
       if (wide && !c->what->clears)
         BD_CUDA(cudaMemsetAsync(rt->device->library, 0, (size_t)wide, stream));
-      bd_dnn_run(c->what->plan, at, workspace, stream);
+      bd_dnn_run(c->what->plan, (void *const *)at, workspace, stream);
     }
 }
 
@@ -231,8 +245,12 @@ static int attend(bd_rt *rt, const bd_rt_attention *s, int gradient, const call 
     return 0;
   }
   c.what = find(rt, &shape);
-  if (!c.what || !c.what->plan) return 0;
-  bd_cuda_do(rt, run, &c, sizeof c);
+  if (!c.what || !is_planned(c.what)) return 0;
+  // Tiles are many, and each takes longer than its launch: they would only make graphs large.
+  if (c.what->plan)
+    bd_cuda_do(rt, run, &c, sizeof c);
+  else
+    bd_cuda_run_tiles(rt, &shape, &c.what->tiles, c.at);
   return 1;
 }
 

@@ -15,6 +15,7 @@ typedef struct bd_cuda_attention {
   float scale;
   int32_t causal, dtype, gradient;
   int64_t any_order; // of a gradient
+  int64_t apart;     // of a gradient: dq, dk and dv lie packed, [batch, heads, rows, d]
 } bd_cuda_attention;
 
 // Buffers of the graphs, in the order of their addresses. The sums are one f32 per row of the
@@ -37,6 +38,10 @@ enum {
   BD_ATTEND_GRAD_BUFFERS
 };
 int64_t bd_cuda_attention_wide_bytes(const bd_cuda_attention *shape);
+
+// The addresses of the op's buffers from a sample and a key-value head of it on.
+void bd_cuda_attention_place(const bd_cuda_attention *shape, char *const *at, int64_t sample,
+                             int64_t head, char **out_at);
 
 // With S = scale q k', seen keys only: lse = log sum exp S, out = exp(S - lse) v.
 void bd_cuda_attention_graph(bd_dnn_graph *graph, const bd_cuda_attention *shape);

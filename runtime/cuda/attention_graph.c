@@ -60,6 +60,19 @@ static bd_dnn_tensor packed(const drawing *d, bd_dnn_data data, int64_t height, 
                          .strides = {d->heads * height * width, height * width, width, 1}};
 }
 
+// A gradient of queries, or of keys.
+static bd_dnn_item result_rows(const drawing *d, int keys) {
+  const bd_cuda_attention *const s = d->shape;
+  const int64_t heads = keys ? s->kv_heads : d->heads, height = keys ? s->tk : s->tq;
+  if (!s->apart) return rows(d, keys);
+  const bd_dnn_tensor tensor = {.data = d->data,
+                                .rank = 4,
+                                .alignment = OPERAND_ALIGNMENT,
+                                .dims = {s->batch, heads, height, s->d},
+                                .strides = {heads * height * s->d, height * s->d, s->d, 1}};
+  return bd_dnn_buffer(d->graph, &tensor);
+}
+
 static bd_dnn_item inner(const drawing *d, bd_dnn_data data, int64_t height, int64_t width) {
   const bd_dnn_tensor tensor = packed(d, data, height, width);
   return bd_dnn_inner(d->graph, &tensor);
@@ -221,8 +234,8 @@ void bd_cuda_attention_grad_graph(bd_dnn_graph *graph, const bd_cuda_attention *
   const drawing d = begin(graph, shape);
   const bd_dnn_tensor sums_of = packed(&d, BD_DNN_FLOAT, shape->tq, 1);
   const bd_dnn_item dout = rows(&d, 0), q = rows(&d, 0), k = columns(&d), v = columns(&d),
-                    out = rows(&d, 0), lse = numbers(&d), dq = rows(&d, 0), dk = rows(&d, 1),
-                    dv = rows(&d, 1),
+                    out = rows(&d, 0), lse = numbers(&d), dq = result_rows(&d, 0),
+                    dk = result_rows(&d, 1), dv = result_rows(&d, 1),
                     sums = row_sums(&d, dout, out, bd_dnn_buffer(graph, &sums_of)),
                     scale = bd_dnn_constant(graph, 4, shape->scale);
   bd_dnn_item s = scaled_product(&d, q, k, scale);

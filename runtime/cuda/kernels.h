@@ -33,6 +33,14 @@ void bd_cuda_square_sums(const bd_cuda_queue *queue, int tensors, const bd_rt_sq
 void bd_cuda_add_loss(const bd_cuda_queue *queue, double *sum, const float *loss);
 void bd_cuda_set(const bd_cuda_queue *queue, float *out, float value);
 
+// tiles.c. sum += tile, or sum = tile where it is the first, of `count` halves, a multiple of
+// BD_CUDA_PACK.
+void bd_cuda_add_tile(const bd_cuda_queue *queue, int dtype, int first, const uint16_t *tile,
+                      float *sum, int64_t count);
+// Packed sums of heads, rounded to the rows of a tensor.
+void bd_cuda_round_head_rows(const bd_cuda_queue *queue, const bd_cuda_head_rows *rows,
+                             const float *sum, uint16_t *out);
+
 // adafactor.c, adafactor_updates.c: see bd_rt_add_factors and bd_rt_add_updates, of rules that
 // have no memory in common. `mixings` is device memory: what differs from step to step, so the
 // rules' factors are not looked at. `mixing`: of their weights' squares, or of their updates'.

@@ -15,30 +15,34 @@ typedef struct trial {
   int causal, dtype;
   int fits; // the gradient of so much at once
   int part; // the last queries of as many as there are keys
+  int tile; // its gradients lie apart
 } trial;
 
 // Of gradients, a part as the runtime cuts it. Heads that tell padding apart are 8 elements wider.
 static const trial trials[] = {
-    {"GPT-2, one sample of 1024 tokens", 1, 1024, 1024, 12, 1, 64, 1, BD_RT_BF16, 1, 0},
-    {"GPT-2, four samples", 4, 1024, 1024, 12, 1, 64, 1, BD_RT_BF16, 1, 0},
-    {"GPT-2, two samples of 25 heads", 2, 1024, 1024, 25, 1, 64, 1, BD_RT_BF16, 1, 0},
-    {"Llama 3, one head of 8192 tokens", 1, 8192, 8192, 1, 4, 128, 1, BD_RT_BF16, 1, 0},
-    {"Llama 3, a head of 1024 tokens", 1, 1024, 1024, 1, 4, 128, 1, BD_RT_BF16, 1, 0},
-    {"BERT in f16, all keys seen", 2, 512, 512, 12, 1, 64, 0, BD_RT_F16, 1, 0},
-    {"tests' Mixtral", 8, 24, 24, 2, 2, 8, 1, BD_RT_BF16, 1, 0},
-    {"an odd number of tokens", 2, 101, 101, 4, 1, 32, 1, BD_RT_BF16, 1, 0},
-    {"one head of 4096 tokens", 1, 4096, 4096, 1, 1, 64, 1, BD_RT_BF16, 1, 0},
-    {"one head, more queries than keys", 1, 5000, 3001, 1, 3, 64, 0, BD_RT_F16, 1, 0},
-    {"one head, more keys than queries", 1, 3001, 5000, 1, 1, 128, 0, BD_RT_BF16, 1, 0},
-    {"BERT-base, padded", 2, 512, 512, 12, 1, 72, 0, BD_RT_BF16, 1, 0},
-    {"heads of 32 in f16, padded", 4, 128, 128, 4, 1, 40, 0, BD_RT_F16, 1, 0},
-    {"heads of 128, padded", 2, 512, 512, 8, 1, 136, 0, BD_RT_BF16, 1, 0},
-    {"one head of 32768 tokens", 1, 32768, 32768, 1, 1, 64, 1, BD_RT_BF16, 0, 0},
-    {"the second half of 2048 tokens", 2, 1024, 2048, 2, 4, 128, 1, BD_RT_BF16, 1, 1},
-    {"the last 4096 of 32768 tokens", 1, 4096, 32768, 1, 4, 128, 1, BD_RT_BF16, 1, 1},
-    {"the last 1024 of 131072 tokens", 1, 1024, 131072, 1, 4, 128, 1, BD_RT_BF16, 1, 1},
-    {"an eighth of 1000 tokens in f16", 2, 125, 500, 4, 1, 64, 1, BD_RT_F16, 1, 1},
-    {"a part of queries that see all keys", 1, 512, 4096, 4, 2, 64, 0, BD_RT_BF16, 1, 0},
+    {"GPT-2, one sample of 1024 tokens", 1, 1024, 1024, 12, 1, 64, 1, BD_RT_BF16, 1, 0, 0},
+    {"GPT-2, four samples", 4, 1024, 1024, 12, 1, 64, 1, BD_RT_BF16, 1, 0, 0},
+    {"GPT-2, two samples of 25 heads", 2, 1024, 1024, 25, 1, 64, 1, BD_RT_BF16, 1, 0, 0},
+    {"Llama 3, one head of 8192 tokens", 1, 8192, 8192, 1, 4, 128, 1, BD_RT_BF16, 1, 0, 0},
+    {"Llama 3, a head of 1024 tokens", 1, 1024, 1024, 1, 4, 128, 1, BD_RT_BF16, 1, 0, 0},
+    {"BERT in f16, all keys seen", 2, 512, 512, 12, 1, 64, 0, BD_RT_F16, 1, 0, 0},
+    {"tests' Mixtral", 8, 24, 24, 2, 2, 8, 1, BD_RT_BF16, 1, 0, 0},
+    {"an odd number of tokens", 2, 101, 101, 4, 1, 32, 1, BD_RT_BF16, 1, 0, 0},
+    {"one head of 4096 tokens", 1, 4096, 4096, 1, 1, 64, 1, BD_RT_BF16, 1, 0, 0},
+    {"one head, more queries than keys", 1, 5000, 3001, 1, 3, 64, 0, BD_RT_F16, 1, 0, 0},
+    {"one head, more keys than queries", 1, 3001, 5000, 1, 1, 128, 0, BD_RT_BF16, 1, 0, 0},
+    {"BERT-base, padded", 2, 512, 512, 12, 1, 72, 0, BD_RT_BF16, 1, 0, 0},
+    {"heads of 32 in f16, padded", 4, 128, 128, 4, 1, 40, 0, BD_RT_F16, 1, 0, 0},
+    {"heads of 128, padded", 2, 512, 512, 8, 1, 136, 0, BD_RT_BF16, 1, 0, 0},
+    {"one head of 32768 tokens", 1, 32768, 32768, 1, 1, 64, 1, BD_RT_BF16, 0, 0, 0},
+    {"the second half of 2048 tokens", 2, 1024, 2048, 2, 4, 128, 1, BD_RT_BF16, 1, 1, 0},
+    {"the last 4096 of 32768 tokens", 1, 4096, 32768, 1, 4, 128, 1, BD_RT_BF16, 1, 1, 0},
+    {"the last 1024 of 131072 tokens", 1, 1024, 131072, 1, 4, 128, 1, BD_RT_BF16, 1, 1, 0},
+    {"an eighth of 1000 tokens in f16", 2, 125, 500, 4, 1, 64, 1, BD_RT_F16, 1, 1, 0},
+    {"a part of queries that see all keys", 1, 512, 4096, 4, 2, 64, 0, BD_RT_BF16, 1, 0, 0},
+    {"a tile of 8192 rows", 1, 8192, 8192, 1, 4, 128, 0, BD_RT_BF16, 1, 0, 1},
+    {"a tile on the diagonal", 1, 8192, 8192, 1, 4, 128, 1, BD_RT_BF16, 1, 0, 1},
+    {"a tile of 16384 rows of one head in f16", 1, 16384, 16384, 1, 1, 64, 1, BD_RT_F16, 1, 0, 1},
 };
 
 typedef enum way { FORWARD, BACKWARD, ANY_ORDER, WAYS } way;
@@ -64,7 +68,8 @@ static bd_cuda_attention shape_of(const trial *t, way way) {
                              .causal = t->causal,
                              .dtype = t->dtype,
                              .gradient = way != FORWARD,
-                             .any_order = way == ANY_ORDER};
+                             .any_order = way == ANY_ORDER,
+                             .apart = way == BACKWARD && t->tile};
 }
 
 // What the library segment has for a model of this attention, at least.

@@ -73,6 +73,10 @@ static void test_models(void **state) {
   expect(8192, 4, BD_BF16, 512 + 8 + 1);
   expect(8200, 1, BD_BF16, 132); // 8256 x 8320, and two would exceed 256 MiB
   expect(8192, 8, BD_BF16, 1024 + 16 + 1);
+  // Tiles of 4096 and of 16384 rows: scores, of several heads each one's two gradients, sums of keys
+  // and of queries, what a tile makes.
+  expect(8192, 16, BD_BF16, 512 + 16 + 4 + 16 + 8 + 1 + 1);
+  expect(32768, 1, BD_BF16, 512 + 16 + 4 + 2 + 4 + 1);
 }
 
 // What cuDNN does not take, and what is too much, leaves the least.
@@ -80,8 +84,8 @@ static void test_least(void **state) {
   (void)state;
   expect(8192, 1, BD_F32, 32);
   expect(8192, 4, BD_F32, 32);
-  expect(8192, 16, BD_BF16, 32);
-  expect(32768, 1, BD_BF16, 32);
+  expect(8191, 16, BD_BF16, 32); // 8191 is prime
+  expect(32771, 1, BD_BF16, 32);
   expect(BD_MAX_CONFIG_EXTENT, 1, BD_BF16, 32);
   bd_llama_config config = llama_of(8192, 4);
   config.dropout_attention = 0.1;
@@ -99,7 +103,7 @@ static void test_functions(void **state) {
   (void)state;
   bd_ctx *ctx = bd_ctx_create();
   bd_llama_config shorter = llama_of(4096, 2), longer = llama_of(8192, 2),
-                  endless = llama_of(65536, 2);
+                  endless = llama_of(65537, 2);
   bd_module *train = train_of(ctx, &shorter, BD_BF16);
   const bd_module *others[] = {train_of(ctx, &longer, BD_BF16), train_of(ctx, &endless, BD_BF16)};
   assert_int_equal(bd_memory_library_bytes(train), (3 * 66 + 1) * MIB);
@@ -151,6 +155,18 @@ static void test_attention(void **state) {
   assert_int_equal(bd_memory_attention_bytes(1, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX), 0);
 }
 
+// One head of so many tokens that the gradients of its scores are in tiles: of 8192 rows of four
+// query heads, of 16384 of one, and none where no tile divides the tokens or its sums are too many.
+static void test_tiles(void **state) {
+  (void)state;
+  assert_int_equal(bd_memory_attention_tiles_bytes(4, 131072, 131072, 128), 717227776);
+  assert_int_equal(bd_memory_attention_tiles_bytes(1, 32768, 32768, 64), 564135680);
+  assert_int_equal(bd_memory_attention_tiles_bytes(4, 131071, 131071, 128), 0);
+  assert_int_equal(bd_memory_attention_tiles_bytes(4, (int64_t)1 << 21, (int64_t)1 << 21, 128), 0);
+  assert_int_equal(bd_memory_attention_tiles_bytes(INT64_MAX, 4096, 4096, 128), 0);
+  assert_int_equal(bd_memory_attention_tiles_bytes(1, INT64_MAX, INT64_MAX, INT64_MAX), 0);
+}
+
 // Room for one head is what the longest attention wants for it, and never more.
 static void test_one_head(void **state) {
   (void)state;
@@ -170,12 +186,14 @@ static void test_one_head(void **state) {
 static void test_abi(void **state) {
   (void)state;
   assert_int_equal(BD_LIBRARY_KEPT_BYTES, BD_RT_KEPT_BYTES);
+  assert_int_equal(BD_MEMORY_LEAST_TILE, BD_RT_LEAST_TILE);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_models),    cmocka_unit_test(test_least),
       cmocka_unit_test(test_functions), cmocka_unit_test(test_attention),
-      cmocka_unit_test(test_one_head),  cmocka_unit_test(test_abi)};
+      cmocka_unit_test(test_tiles),     cmocka_unit_test(test_one_head),
+      cmocka_unit_test(test_abi)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

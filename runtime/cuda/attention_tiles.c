@@ -1,0 +1,177 @@
+#include "runtime/cuda/attention_tiles.h"
+
+#include "runtime/cuda/kernels.h"
+#include "runtime/cuda/rt.h"
+
+#include <stdio.h>
+
+enum { MOST_TRIES = 8, PLACE_UNIT = 256 };
+
+// Places in the library segment, for one key-value head and its query heads: sums of dk and dv for
+// all keys and of dq for the tile's queries, what a tile makes of them, and the workspace.
+typedef struct places {
+  int64_t dk_sum, dv_sum, dq_sum, dk, dv, dq, workspace;
+} places;
+
+static int64_t take(int64_t *end, int64_t numbers, int64_t number_bytes) {
+  const int64_t at = *end;
+  *end += (numbers * number_bytes + PLACE_UNIT - 1) / PLACE_UNIT * PLACE_UNIT;
+  return at;
+}
+
+static places places_of(const bd_cuda_attention *s, int64_t rows) {
+  const int64_t wide = sizeof(float), half = bd_rt_element_bytes(s->dtype), tile = rows * s->d;
+  int64_t end = 0;
+  places p;
+  p.dk_sum = take(&end, s->keys * s->d, wide);
+  p.dv_sum = take(&end, s->keys * s->d, wide);
+  p.dq_sum = take(&end, s->group * tile, wide);
+  p.dk = take(&end, tile, half);
+  p.dv = take(&end, tile, half);
+  p.dq = take(&end, s->group * tile, half);
+  p.workspace = end;
+  return p;
+}
+
+static bd_dnn_plan *plan_of(bd_rt *rt, bd_dnn *dnn, const bd_cuda_attention *shape, int64_t rows,
+                            int diagonal, char *why, size_t why_bytes) {
+  bd_cuda_attention tile = *shape;
+  tile.batch = tile.kv_heads = 1;
+  tile.tq = tile.tk = tile.keys = rows;
+  tile.first = 0;
+  tile.causal = diagonal;
+  tile.apart = 1;
+  bd_dnn_graph *const graph = bd_dnn_begin(dnn);
+  bd_cuda_attention_grad_graph(graph, &tile);
+  return bd_dnn_choose(graph, rt->device->library_bytes - places_of(shape, rows).workspace, why,
+                       why_bytes);
+}
+
+static int plan_rows(bd_rt *rt, bd_dnn *dnn, const bd_cuda_attention *shape, bd_cuda_tiles *t,
+                     char *why, size_t why_bytes) {
+  t->full = plan_of(rt, dnn, shape, t->rows, 0, why, why_bytes);
+  if (t->full && shape->causal) t->diagonal = plan_of(rt, dnn, shape, t->rows, 1, why, why_bytes);
+  if (t->full && (t->diagonal || !shape->causal)) return 1;
+  bd_cuda_free_tiles(t);
+  return 0;
+}
+
+// What the gradients of scores alone take beside the sums.
+static int fits(const bd_rt *rt, const bd_cuda_attention *s, int64_t rows) {
+  const int64_t room = rt->device->library_bytes - places_of(s, rows).workspace;
+  return room / bd_rt_element_bytes(s->dtype) / rows / rows >= s->group;
+}
+
+int bd_cuda_plan_tiles(bd_rt *rt, bd_dnn *dnn, const bd_cuda_attention *shape,
+                       bd_cuda_tiles *out_tiles, char *why, size_t why_bytes) {
+  int tries = 0;
+  *out_tiles = (bd_cuda_tiles){0};
+  for (int64_t rows = shape->tq; rows >= BD_RT_LEAST_TILE && tries < MOST_TRIES;
+       rows = bd_cuda_next_divisor(shape->tq, rows)) {
+    if (shape->tk % rows || shape->keys % rows || !fits(rt, shape, rows)) continue;
+    tries++;
+    out_tiles->rows = rows;
+    if (plan_rows(rt, dnn, shape, out_tiles, why, why_bytes)) return 1;
+  }
+  if (tries == 0)
+    snprintf(why, why_bytes,
+             "gradients of one key-value head's scores exceed the %lld bytes of workspace, and so "
+             "do those of tiles that divide its %lld queries and %lld keys",
+             (long long)rt->device->library_bytes, (long long)shape->tq, (long long)shape->tk);
+  out_tiles->rows = 0;
+  return 0;
+}
+
+void bd_cuda_free_tiles(bd_cuda_tiles *tiles) {
+  bd_dnn_free(tiles->full);
+  bd_dnn_free(tiles->diagonal);
+  tiles->full = tiles->diagonal = NULL;
+}
+
+// One key-value head of one sample, with its query heads.
+typedef struct head {
+  bd_rt *rt;
+  const bd_cuda_attention *shape;
+  const bd_cuda_tiles *tiles;
+  places places;
+  char *library, *const *at; // of the head
+  cudaStream_t stream;
+} head;
+
+static void add(const head *h, int first, int64_t tile, int64_t sum, int64_t count) {
+  bd_cuda_add_tile(bd_cuda_now(h->rt), h->shape->dtype, first,
+                   (const uint16_t *)(const void *)(h->library + tile),
+                   (float *)(void *)(h->library + sum), count);
+}
+
+// Sums of `heads` heads to rows of a gradient that lies as queries or as keys do.
+static void round_rows(const head *h, int64_t heads, int64_t rows, int64_t row_stride, int64_t sum,
+                       char *out) {
+  const bd_cuda_head_rows r = {heads, rows, h->shape->d, row_stride, h->shape->dtype};
+  bd_cuda_round_head_rows(bd_cuda_now(h->rt), &r, (const float *)(const void *)(h->library + sum),
+                          (uint16_t *)(void *)out);
+}
+
+static void run_tile(const head *h, int64_t query, int64_t key, int diagonal) {
+  const bd_cuda_attention *const s = h->shape;
+  const int64_t half = bd_rt_element_bytes(s->dtype), queries = query * s->q_row * half,
+                keys = key * s->k_row * half;
+  void *at[BD_ATTEND_GRAD_BUFFERS] = {
+      [BD_ATTEND_GRAD_DOUT] = h->at[BD_ATTEND_GRAD_DOUT] + queries,
+      [BD_ATTEND_GRAD_Q] = h->at[BD_ATTEND_GRAD_Q] + queries,
+      [BD_ATTEND_GRAD_K] = h->at[BD_ATTEND_GRAD_K] + keys,
+      [BD_ATTEND_GRAD_V] = h->at[BD_ATTEND_GRAD_V] + keys,
+      [BD_ATTEND_GRAD_OUT] = h->at[BD_ATTEND_GRAD_OUT] + queries,
+      [BD_ATTEND_GRAD_LSE] =
+          h->at[BD_ATTEND_GRAD_LSE] + query * s->lse_row * (int64_t)sizeof(float),
+      [BD_ATTEND_GRAD_DQ] = h->library + h->places.dq,
+      [BD_ATTEND_GRAD_DK] = h->library + h->places.dk,
+      [BD_ATTEND_GRAD_DV] = h->library + h->places.dv,
+      [BD_ATTEND_GRAD_SUMS] = h->at[BD_ATTEND_GRAD_SUMS],
+  };
+  bd_dnn_run(diagonal ? h->tiles->diagonal : h->tiles->full, at, h->library + h->places.workspace,
+             h->stream);
+}
+
+// The tiles of some queries, keys in ascending order.
+static void run_queries(const head *h, int64_t query) {
+  const bd_cuda_attention *const s = h->shape;
+  const int64_t rows = h->tiles->rows, tile = rows * s->d, place = s->first + query,
+                end = s->causal && place + rows < s->tk ? place + rows : s->tk;
+  for (int64_t key = 0; key < end; key += rows) {
+    const int64_t sum = key * s->d * (int64_t)sizeof(float);
+    run_tile(h, query, key, s->causal && key == place);
+    add(h, key == 0, h->places.dq, h->places.dq_sum, s->group * tile);
+    add(h, 0, h->places.dk, h->places.dk_sum + sum, tile);
+    add(h, 0, h->places.dv, h->places.dv_sum + sum, tile);
+  }
+  round_rows(h, s->group, rows, s->q_row, h->places.dq_sum,
+             h->at[BD_ATTEND_GRAD_DQ] + query * s->q_row * bd_rt_element_bytes(s->dtype));
+}
+
+static void run_head(const head *h) {
+  const bd_cuda_attention *const s = h->shape;
+  BD_CUDA(cudaMemsetAsync(h->library + h->places.dk_sum, 0,
+                          (size_t)(h->places.dq_sum - h->places.dk_sum), h->stream));
+  for (int64_t query = 0; query < s->tq; query += h->tiles->rows)
+    run_queries(h, query);
+  round_rows(h, 1, s->keys, s->k_row, h->places.dk_sum, h->at[BD_ATTEND_GRAD_DK]);
+  round_rows(h, 1, s->keys, s->k_row, h->places.dv_sum, h->at[BD_ATTEND_GRAD_DV]);
+}
+
+void bd_cuda_run_tiles(bd_rt *rt, const bd_cuda_attention *shape, const bd_cuda_tiles *tiles,
+                       char *const *at) {
+  for (int64_t sample = 0; sample < shape->batch; sample++)
+    for (int64_t kv_head = 0; kv_head < shape->kv_heads; kv_head++) {
+      char *own[BD_ATTEND_GRAD_BUFFERS];
+      bd_cuda_attention_place(shape, at, sample, kv_head, own);
+      const head h = {.rt = rt,
+                      .shape = shape,
+                      .tiles = tiles,
+                      .places = places_of(shape, tiles->rows),
+                      .library = rt->device->library,
+                      .at = own,
+                      .stream = bd_cuda_now(rt)->stream};
+      run_head(&h);
+    }
+}
