@@ -91,6 +91,11 @@ static void test_least(void **state) {
   assert_int_equal(segment_of(&config, BD_BF16), 32 * MIB);
   config.head_width = 264;
   assert_int_equal(segment_of(&config, BD_BF16), 32 * MIB);
+  config = llama_of(8192, 4);
+  config.window = 8191;
+  assert_int_equal(segment_of(&config, BD_BF16), 32 * MIB);
+  config.window = 8192; // all keys
+  assert_int_equal(segment_of(&config, BD_BF16), (512 + 8 + 1) * MIB);
 }
 
 // The most of several functions counts, but none beyond the limit, and none that is not called; on
