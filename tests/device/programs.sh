@@ -59,6 +59,11 @@ END
     one          1 1 1   8 1f1b  -  -    -
     wide         4 1 2x2 8 1f1b  -  none -
 END
+  */windows) cat <<'END' ;;
+    one          1 1 1    8 1f1b  -  none -
+    tokens       4 1 sp=4 8 1f1b  -  full -
+    heads        2 1 tp=2 4 1f1b  -  none -
+END
   */bert | */gpt_neox) cat <<'END' ;;
     one          1 1 1    8 1f1b  -  none -
     heads        2 1 tp=2 4 1f1b  -  none -
@@ -267,6 +272,13 @@ if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */gpt_neox ]]
   grep -q "attention by cuDNN 9.19.0$" tokens-bf16/log.0 || fail "tokens does not use cuDNN"
   attend off tokens-bf16 "generated kernels: BRAID_CUDNN=0" BRAID_CUDNN=0
   [ "$(by_cudnn off)" = 0 ] && [ "$(by_cudnn tokens-bf16)" -gt 0 ] || fail "cuDNN runs when it is off, or not when it is on"
+fi
+
+# Layers with a window are no shapes for cuDNN, and those without are.
+if [[ $model = */windows ]]; then
+  for name in one-bf16 "$last-bf16"; do
+    [ "$(grep -c 'bd_rt_attend' "$name/stage0.c")" = 2 ] || fail "$name does not ask cuDNN for one function forward and backward"
+  done
 fi
 
 # Padding is told apart by elements that heads have besides, for cuDNN as for generated kernels.
