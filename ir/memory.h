@@ -37,8 +37,8 @@ static inline int64_t bd_memory_query_tiles(int64_t queries) {
 // holds equal.
 #define BD_LIBRARY_KEPT_BYTES ((int64_t)1 << 16)
 
-// Whether an op is attention or its gradient, in halves of one type throughout, without dropout,
-// biases and window: what cuDNN is given.
+// Whether an op is attention or its gradient, in halves of one type throughout, without dropout and
+// biases: what cuDNN takes.
 bool bd_attention_suits_library(const bd_function *function, const bd_op *op);
 
 // Of heads in halves, the widest that generated attention takes to tensor cores.

@@ -61,8 +61,8 @@ END
 END
   */windows) cat <<'END' ;;
     one          1 1 1    8 1f1b  -  none -
-    tokens       4 1 sp=4 8 1f1b  -  full -
     heads        2 1 tp=2 4 1f1b  -  none -
+    tokens       4 1 sp=4 8 1f1b  -  full -
 END
   */bert | */gpt_neox) cat <<'END' ;;
     one          1 1 1    8 1f1b  -  none -
@@ -274,10 +274,14 @@ if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */gpt_neox ]]
   [ "$(by_cudnn off)" = 0 ] && [ "$(by_cudnn tokens-bf16)" -gt 0 ] || fail "cuDNN runs when it is off, or not when it is on"
 fi
 
-# Layers with a window are no shapes for cuDNN, and those without are.
-if [[ $model = */windows ]]; then
-  for name in one-bf16 "$last-bf16"; do
-    [ "$(grep -c 'bd_rt_attend' "$name/stage0.c")" = 2 ] || fail "$name does not ask cuDNN for one function forward and backward"
+# Windows as well, where parts of the queries see none of some keys before them.
+if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */windows ]]; then
+  grep -q '\.tq = 36, \.tk = 144,' tokens-bf16/stage0.c || fail "tokens has no parts of queries"
+  grep -q '\.window = 40' tokens-bf16/stage0.c || fail "tokens has no window"
+  for name in one-bf16 tokens-bf16; do
+    grep -q "attention by cuDNN 9.19.0$" "$name/log.0" || fail "$name does not use cuDNN"
+    attend "$name-off" "$name" "generated kernels: BRAID_CUDNN=0" BRAID_CUDNN=0
+    [ "$(by_cudnn "$name-off")" = 0 ] && [ "$(by_cudnn "$name")" -gt 0 ] || fail "cuDNN runs when it is off, or not when it is on"
   done
 fi
 

@@ -15,30 +15,40 @@ typedef struct trial {
   int causal, dtype;
   int fits; // the gradient of so much at once
   int part; // the last queries of as many as there are keys
+  int64_t window;
 } trial;
 
 // Of gradients, a part as the runtime cuts it. Heads that tell padding apart are 8 elements wider.
 static const trial trials[] = {
-    {"GPT-2, one sample of 1024 tokens", 1, 1024, 1024, 12, 1, 64, 1, BD_RT_BF16, 1, 0},
-    {"GPT-2, four samples", 4, 1024, 1024, 12, 1, 64, 1, BD_RT_BF16, 1, 0},
-    {"GPT-2, two samples of 25 heads", 2, 1024, 1024, 25, 1, 64, 1, BD_RT_BF16, 1, 0},
-    {"Llama 3, one head of 8192 tokens", 1, 8192, 8192, 1, 4, 128, 1, BD_RT_BF16, 1, 0},
-    {"Llama 3, a head of 1024 tokens", 1, 1024, 1024, 1, 4, 128, 1, BD_RT_BF16, 1, 0},
-    {"BERT in f16, all keys seen", 2, 512, 512, 12, 1, 64, 0, BD_RT_F16, 1, 0},
-    {"tests' Mixtral", 8, 24, 24, 2, 2, 8, 1, BD_RT_BF16, 1, 0},
-    {"an odd number of tokens", 2, 101, 101, 4, 1, 32, 1, BD_RT_BF16, 1, 0},
-    {"one head of 4096 tokens", 1, 4096, 4096, 1, 1, 64, 1, BD_RT_BF16, 1, 0},
-    {"one head, more queries than keys", 1, 5000, 3001, 1, 3, 64, 0, BD_RT_F16, 1, 0},
-    {"one head, more keys than queries", 1, 3001, 5000, 1, 1, 128, 0, BD_RT_BF16, 1, 0},
-    {"BERT-base, padded", 2, 512, 512, 12, 1, 72, 0, BD_RT_BF16, 1, 0},
-    {"heads of 32 in f16, padded", 4, 128, 128, 4, 1, 40, 0, BD_RT_F16, 1, 0},
-    {"heads of 128, padded", 2, 512, 512, 8, 1, 136, 0, BD_RT_BF16, 1, 0},
-    {"one head of 32768 tokens", 1, 32768, 32768, 1, 1, 64, 1, BD_RT_BF16, 0, 0},
-    {"the second half of 2048 tokens", 2, 1024, 2048, 2, 4, 128, 1, BD_RT_BF16, 1, 1},
-    {"the last 4096 of 32768 tokens", 1, 4096, 32768, 1, 4, 128, 1, BD_RT_BF16, 1, 1},
-    {"the last 1024 of 131072 tokens", 1, 1024, 131072, 1, 4, 128, 1, BD_RT_BF16, 1, 1},
-    {"an eighth of 1000 tokens in f16", 2, 125, 500, 4, 1, 64, 1, BD_RT_F16, 1, 1},
-    {"a part of queries that see all keys", 1, 512, 4096, 4, 2, 64, 0, BD_RT_BF16, 1, 0},
+    {"GPT-2, one sample of 1024 tokens", 1, 1024, 1024, 12, 1, 64, 1, BD_RT_BF16, 1, 0, 0},
+    {"GPT-2, four samples", 4, 1024, 1024, 12, 1, 64, 1, BD_RT_BF16, 1, 0, 0},
+    {"GPT-2, two samples of 25 heads", 2, 1024, 1024, 25, 1, 64, 1, BD_RT_BF16, 1, 0, 0},
+    {"Llama 3, one head of 8192 tokens", 1, 8192, 8192, 1, 4, 128, 1, BD_RT_BF16, 1, 0, 0},
+    {"Llama 3, a head of 1024 tokens", 1, 1024, 1024, 1, 4, 128, 1, BD_RT_BF16, 1, 0, 0},
+    {"BERT in f16, all keys seen", 2, 512, 512, 12, 1, 64, 0, BD_RT_F16, 1, 0, 0},
+    {"tests' Mixtral", 8, 24, 24, 2, 2, 8, 1, BD_RT_BF16, 1, 0, 0},
+    {"an odd number of tokens", 2, 101, 101, 4, 1, 32, 1, BD_RT_BF16, 1, 0, 0},
+    {"one head of 4096 tokens", 1, 4096, 4096, 1, 1, 64, 1, BD_RT_BF16, 1, 0, 0},
+    {"one head, more queries than keys", 1, 5000, 3001, 1, 3, 64, 0, BD_RT_F16, 1, 0, 0},
+    {"one head, more keys than queries", 1, 3001, 5000, 1, 1, 128, 0, BD_RT_BF16, 1, 0, 0},
+    {"BERT-base, padded", 2, 512, 512, 12, 1, 72, 0, BD_RT_BF16, 1, 0, 0},
+    {"heads of 32 in f16, padded", 4, 128, 128, 4, 1, 40, 0, BD_RT_F16, 1, 0, 0},
+    {"heads of 128, padded", 2, 512, 512, 8, 1, 136, 0, BD_RT_BF16, 1, 0, 0},
+    {"one head of 32768 tokens", 1, 32768, 32768, 1, 1, 64, 1, BD_RT_BF16, 0, 0, 0},
+    {"the second half of 2048 tokens", 2, 1024, 2048, 2, 4, 128, 1, BD_RT_BF16, 1, 1, 0},
+    {"the last 4096 of 32768 tokens", 1, 4096, 32768, 1, 4, 128, 1, BD_RT_BF16, 1, 1, 0},
+    {"the last 1024 of 131072 tokens", 1, 1024, 131072, 1, 4, 128, 1, BD_RT_BF16, 1, 1, 0},
+    {"an eighth of 1000 tokens in f16", 2, 125, 500, 4, 1, 64, 1, BD_RT_F16, 1, 1, 0},
+    {"Mistral, one head of 8192 tokens", 1, 8192, 8192, 1, 4, 128, 1, BD_RT_BF16, 1, 0, 4096},
+    {"a window of fewer keys than a tile", 2, 500, 500, 2, 1, 64, 1, BD_RT_F16, 1, 0, 40},
+    {"a window of all keys but one", 2, 1024, 1024, 2, 2, 128, 1, BD_RT_BF16, 1, 0, 1023},
+    {"its own key alone", 2, 128, 128, 2, 1, 64, 1, BD_RT_BF16, 1, 0, 1},
+    {"a window of heads of 128, padded", 2, 512, 512, 8, 1, 136, 1, BD_RT_BF16, 1, 0, 100},
+    {"a part of the queries, and the window before", 1, 1024, 5119, 1, 4, 128, 1, BD_RT_BF16, 1, 1,
+     4096},
+    {"a part whose window is before all", 1, 1024, 2048, 1, 4, 128, 1, BD_RT_BF16, 1, 1, 1500},
+    {"an eighth, and a window of less", 2, 125, 154, 4, 1, 64, 1, BD_RT_F16, 1, 1, 30},
+    {"a part of queries that see all keys", 1, 512, 4096, 4, 2, 64, 0, BD_RT_BF16, 1, 0, 0},
 };
 
 typedef enum way { FORWARD, BACKWARD, ANY_ORDER, WAYS } way;
@@ -54,6 +64,7 @@ static bd_cuda_attention shape_of(const trial *t, way way) {
                              .d = t->d,
                              .first = t->part ? t->tk - t->tq : 0,
                              .keys = t->tk,
+                             .window = t->window,
                              .q_batch = t->tq * q_row,
                              .q_row = q_row,
                              .k_batch = t->tk * k_row,

@@ -73,6 +73,9 @@ static void test_models(void **state) {
   expect(8192, 4, BD_BF16, 512 + 8 + 1);
   expect(8200, 1, BD_BF16, 132); // 8256 x 8320, and two would exceed 256 MiB
   expect(8192, 8, BD_BF16, 1024 + 16 + 1);
+  bd_llama_config config = llama_of(8192, 4);
+  config.window = 1000; // all scores exist all the same
+  assert_int_equal(segment_of(&config, BD_BF16), (512 + 8 + 1) * MIB);
 }
 
 // What cuDNN does not take, and what is too much, leaves the least.
@@ -91,11 +94,6 @@ static void test_least(void **state) {
   assert_int_equal(segment_of(&config, BD_BF16), 32 * MIB);
   config.head_width = 264;
   assert_int_equal(segment_of(&config, BD_BF16), 32 * MIB);
-  config = llama_of(8192, 4);
-  config.window = 8191;
-  assert_int_equal(segment_of(&config, BD_BF16), 32 * MIB);
-  config.window = 8192; // all keys
-  assert_int_equal(segment_of(&config, BD_BF16), (512 + 8 + 1) * MIB);
 }
 
 // The most of several functions counts, but none beyond the limit, and none that is not called; on
