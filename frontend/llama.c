@@ -62,12 +62,24 @@ static bd_id build_perceptron(builder *b, bd_layer *layer, bd_id n, int64_t inne
   return apply_linear(b, layer, "down", -1, "btf,fc->btc", h, inner, c->width);
 }
 
-// `mixture`: of experts.
-static void build_block(builder *b, bd_layer *layer, const char *name, bool mixture) {
+// How layers differ: one has no experts where others have them, or it has a window.
+typedef struct kind {
+  bool plain, windowed;
+} kind;
+
+static kind kind_of(const builder *b, int64_t i) {
+  const bd_llama_config *c = b->config;
+  bool shorter = c->window > 0 && c->window < b->sequence;
+  return (kind){c->plain && c->plain[i], shorter && (!c->windowed || c->windowed[i])};
+}
+
+// `name`: of the function.
+static void build_block(builder *b, bd_layer *layer, const char *name, kind kind) {
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
-  bool balanced = mixture && c->balance > 0;
+  bool mixture = c->experts > 0 && !kind.plain, balanced = mixture && c->balance > 0;
   bd_id routed = BD_NO_ID, before = BD_NO_ID;
+  b->window = kind.windowed ? c->window : 0;
   layer->function = bd_graph_function(g, name);
   bd_id x = bd_graph_param(g, "x", bd_transformer_activations(b->sequence, c->width), false);
   if (balanced) before = add_routed_param(b);
@@ -82,6 +94,30 @@ static void build_block(builder *b, bd_layer *layer, const char *name, bool mixt
   y = bd_graph_dropout(g, "y_dropped", y, c->dropout_residual, SITE_PERCEPTRON);
   bd_graph_result(g, bd_graph_binary(g, "out", BD_OP_ADD, x, y));
   if (balanced) bd_graph_result(g, bd_graph_binary(g, "routed_sum", BD_OP_ADD, before, routed));
+}
+
+// Builds a function for each kind of layers that there are, and tells that of every layer.
+static const bd_layer *const *build_blocks(builder *b) {
+  static const char *const names[2][2] = {{"block", "window_block"},
+                                          {"plain_block", "plain_window_block"}};
+  bd_arena *arena = b->graph.ctx->arena;
+  int64_t count = b->config->layers, windows = 0;
+  const bd_layer **layers = BD_NEW_ARRAY(arena, const bd_layer *, count);
+  for (int64_t i = 0; i < count; ++i)
+    windows += kind_of(b, i).windowed;
+  for (int k = 0; k < 4; ++k) {
+    kind kind = {k / 2, k % 2};
+    bd_layer *built = NULL;
+    for (int64_t i = 0; i < count; ++i) {
+      if (kind_of(b, i).plain != kind.plain || kind_of(b, i).windowed != kind.windowed) continue;
+      if (!built) {
+        built = BD_NEW(arena, bd_layer);
+        build_block(b, built, names[kind.plain][kind.windowed && windows < count], kind);
+      }
+      layers[i] = built;
+    }
+  }
+  return layers;
 }
 
 // Before the first layer, nothing was routed.
@@ -130,23 +166,16 @@ bd_status bd_llama_build(bd_ctx *ctx, const char *name, const bd_llama_config *c
   if (options->vocabulary > 0) chosen.vocabulary = options->vocabulary;
   builder b = {.graph = bd_graph_begin(ctx, name, loc), .config = &chosen};
   BD_TRY(bd_choose_sequence(ctx, options, chosen.positions, loc, &b.sequence));
-  if (chosen.window > 0 && b.sequence > chosen.window)
-    return bd_fail(ctx, BD_UNSUPPORTED, loc,
-                   "a sequence of %lld is longer than the sliding window of %lld, which is not "
-                   "supported; choose at most %lld with --seq",
-                   (long long)b.sequence, (long long)chosen.window, (long long)chosen.window);
-  bd_layer start = {0}, embed = {0}, block = {0}, plain = {0}, head = {0};
+  bd_layer start = {0}, embed = {0}, head = {0};
   if (chosen.balance > 0) build_start(&b, &start);
   build_embed(&b, &embed);
-  build_block(&b, &block, "block", chosen.experts > 0);
-  if (chosen.plain_layers > 0) build_block(&b, &plain, "plain_block", false);
+  const bd_layer *const *kinds = build_blocks(&b);
   build_head(&b, &head);
   bd_type ids = bd_transformer_ids(b.sequence);
   bd_transformer_chain chain = {
       .start = chosen.balance > 0 ? &start : NULL,
       .embed = &embed,
-      .block = &block,
-      .plain_block = &plain,
+      .kinds = kinds,
       .is_plain = chosen.plain,
       .head = &head,
       .layers = chosen.layers,

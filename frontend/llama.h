@@ -8,6 +8,7 @@ typedef struct bd_llama_builder {
   bd_graph_build graph;
   const bd_llama_config *config;
   int64_t sequence;
+  int64_t window; // of the layer that is built; 0: none
 } bd_llama_builder;
 
 // RMS normalization over the last dimension of x, `width` wide, by the gain that is stored as

@@ -86,6 +86,7 @@ bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
                                   .scale = 1 / sqrt((double)c->head_width),
                                   .dropout = c->dropout_attention,
                                   .causal = true,
+                                  .window = b->window,
                                   .site = SITE_ATTENTION,
                                   .hidden = BD_NO_ID,
                                   .biases = BD_NO_ID};

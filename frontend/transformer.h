@@ -49,7 +49,8 @@ typedef struct bd_llama_config {
   bool normed_heads;       // queries and keys: each head, before it is turned
   bool normed_projections; // queries and keys: all heads of a token together, before that
   bool norms_after;        // what attention and the perceptron give; else what they read
-  int64_t window;          // positions that attention looks back; 0: all
+  int64_t window;          // positions up to its own that attention sees; 0: all
+  const bool *windowed;    // of each layer, whether it has the window; NULL: all have
   // Of a mixture of experts, each a perceptron of width `inner`; 0: one perceptron for all tokens.
   int64_t experts;
   int64_t choices;  // experts of a token
@@ -111,8 +112,7 @@ typedef struct bd_t5_config {
 } bd_t5_config;
 
 // `loc` places diagnostics about the configuration. Options as in frontend.h.
-// Errors: BD_INVALID when the sizes do not agree or the sequence is longer than the model's,
-// BD_UNSUPPORTED when it is longer than the window.
+// Errors: BD_INVALID when the sizes do not agree or the sequence is longer than the model's.
 BD_NODISCARD bd_status bd_gpt2_build(bd_ctx *ctx, const char *name, const bd_gpt2_config *config,
                                      const bd_model_options *options, bd_loc loc,
                                      bd_module **out_graph);

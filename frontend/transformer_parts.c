@@ -139,10 +139,14 @@ bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v,
                                const bd_transformer_attending *how) {
   bd_ctx *ctx = build->ctx;
   if (how->hidden != BD_NO_ID) return attend_to_seen(build, q, k, v, how);
-  bd_attr attrs[] = {
-      bd_attr_real(ctx, "scale", how->scale), bd_attr_int(ctx, "causal", how->causal),
-      bd_attr_real(ctx, "dropout", how->dropout), bd_attr_int(ctx, "site", how->site)};
-  int count = how->dropout > 0 ? 4 : 2;
+  bd_attr attrs[5] = {bd_attr_real(ctx, "scale", how->scale),
+                      bd_attr_int(ctx, "causal", how->causal)};
+  int count = 2;
+  if (how->window > 0) attrs[count++] = bd_attr_int(ctx, "window", how->window);
+  if (how->dropout > 0) {
+    attrs[count++] = bd_attr_real(ctx, "dropout", how->dropout);
+    attrs[count++] = bd_attr_int(ctx, "site", how->site);
+  }
   bool biased = how->biases != BD_NO_ID;
   return bd_graph_op(build, how->name, biased ? BD_OP_RELATIVE_ATTENTION : BD_OP_ATTENTION,
                      biased ? 4 : 3, (bd_id[]){q, k, v, how->biases}, count, attrs);
@@ -197,7 +201,7 @@ static bd_id output_matrix(bd_graph_build *build, const bd_transformer_chain *ch
 }
 
 static const bd_layer *block_of(const bd_transformer_chain *chain, int layer) {
-  return chain->is_plain && chain->is_plain[layer] ? chain->plain_block : chain->block;
+  return chain->kinds ? chain->kinds[layer] : chain->block;
 }
 
 bd_id bd_transformer_main(bd_graph_build *g, const bd_transformer_chain *chain) {
@@ -228,7 +232,7 @@ bd_id bd_transformer_main(bd_graph_build *g, const bd_transformer_chain *chain) 
   x[0] = bd_graph_call(g, chain->embed->function, inputs + chain->embed->weight_count, first, "x0");
   for (int i = 0; i < layers; ++i) {
     const bd_layer *block = block_of(chain, i);
-    bool plain = block != chain->block;
+    bool plain = chain->is_plain && chain->is_plain[i];
     bd_id *in = blocks + i * stride + (plain ? streams - 1 : 0);
     for (int k = 0; k < (plain ? 1 : streams); ++k)
       in[k] = x[k];

@@ -64,6 +64,7 @@ typedef struct bd_transformer_attending {
   const char *name; // of the result
   double scale, dropout;
   bool causal;
+  int64_t window; // of positions up to its own that one sees, where it is causal; 0: all
   int site;
   bd_id hidden; // of the keys, see bd_transformer_hide; BD_NO_ID: none is
   bd_id biases; // of relative_attention; BD_NO_ID: there are none
@@ -100,10 +101,8 @@ typedef struct bd_transformer_chain {
   const bd_layer *start;
   bool blocks_read; // else the first input is the second operand of every block
   const bd_layer *embed, *block, *head;
-  // Where a layer `is_plain`, it is this one in the place of `block`, and what follows x passes it
-  // by. NULL: none is.
-  const bd_layer *plain_block;
-  const bool *is_plain;
+  const bd_layer *const *kinds; // of each layer; NULL: all are `block`
+  const bool *is_plain;         // layers that what follows x passes by; NULL: none
   int input_count;
   bd_transformer_input inputs[BD_MAX_TRANSFORMER_INPUTS];
   bd_type targets;

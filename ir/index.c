@@ -159,11 +159,26 @@ static bool only_moves(bd_op_kind kind) {
          kind == BD_OP_GATHER || kind == BD_OP_ROUTE || kind == BD_OP_UNFOLD;
 }
 
-// Of the tiles of scores, those that a causal mask leaves to the rank that has the last queries: of
+// Of the scores of a rank, those that a causal mask leaves to the one that has the last queries: of
 // n parts of the queries the last sees all keys before it, and half of its own.
 static double causal_share(const bd_index_map *map, const bd_mesh *mesh,
                            const int8_t split[BD_MAX_AXES]) {
   return 1 - 0.5 / (double)parts_of(mesh, split, bd_index_find(map, 't'));
+}
+
+// The same where queries see the last `window` of the keys before them alone. With places from 0 to
+// 1 the query at x sees min(x, w), and the last rank has those from 1 - 1/n on: where the window
+// does not reach back over all before them, each of the rank's sees w; else those before w see x.
+static double window_share(const bd_index_map *map, const bd_mesh *mesh,
+                           const int8_t split[BD_MAX_AXES], int64_t window) {
+  int t = bd_index_find(map, 't'), s = bd_index_find(map, 's');
+  double queries = (double)map->loop[t].extent, keys = (double)map->loop[s].extent;
+  double part = 1 / (double)parts_of(mesh, split, t), first = 1 - part;
+  double w = (double)window / queries;
+  if (w >= 1) return causal_share(map, mesh, split);
+  double seen = w * part;
+  if (w > first) seen -= 0.5 * (w - first) * (w - first);
+  return seen / part * (queries / keys);
 }
 
 double bd_op_flops(const bd_function *function, const bd_op *op, const bd_index_map *map,
@@ -171,7 +186,11 @@ double bd_op_flops(const bd_function *function, const bd_op *op, const bd_index_
   if (only_moves(op->kind)) return 0;
   double flops = loop_points(map, mesh, split, batch);
   if (point_flops[op->kind] > 0) flops *= point_flops[op->kind];
-  if (bd_op_int(op, "causal", 0)) flops *= causal_share(map, mesh, split);
+  int64_t window = bd_op_int(op, "window", 0);
+  if (window > 0)
+    flops *= window_share(map, mesh, split, window);
+  else if (bd_op_int(op, "causal", 0))
+    flops *= causal_share(map, mesh, split);
   if (!bd_op_is_grouped(op->kind)) return flops;
   int64_t rows = function->values[op->in[0]].type.dims[1];
   return flops * (double)bd_op_int(op, "filled", rows) / (double)rows;

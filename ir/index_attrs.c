@@ -111,8 +111,10 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
                     {"low_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
                     {"high_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
                     {"original_positions", BD_ATTR_REAL, false, 1, HUGE_REAL}},
-    [BD_OP_ATTENTION] = {ATTENTION_ATTRS},
-    [BD_OP_ATTENTION_GRAD] = {ATTENTION_ATTRS},
+    [BD_OP_ATTENTION] = {ATTENTION_ATTRS,
+                         {"window", BD_ATTR_INT, false, 1, (double)BD_MAX_ELEMENTS}},
+    [BD_OP_ATTENTION_GRAD] = {ATTENTION_ATTRS,
+                              {"window", BD_ATTR_INT, false, 1, (double)BD_MAX_ELEMENTS}},
     [BD_OP_RELATIVE_ATTENTION] = {ATTENTION_ATTRS},
     [BD_OP_RELATIVE_ATTENTION_GRAD] = {ATTENTION_ATTRS},
     [BD_OP_CONV] = {WINDOW_ATTRS, CONV_ATTRS},
@@ -157,6 +159,21 @@ static bd_status check_turned(const bd_inference *inference) {
       bd_type_describe(inference->ctx, x), (long long)turned);
 }
 
+// A window is of what a causal mask leaves, and leaves every query a key.
+static bd_status check_window(const bd_inference *inference) {
+  const bd_op *op = inference->op;
+  int query = bd_op_is_attention_grad(op->kind) ? 1 : 0;
+  if (op->kind != BD_OP_ATTENTION && op->kind != BD_OP_ATTENTION_GRAD)
+    return bd_inference_fail(inference, "takes no attribute window");
+  if (!bd_op_int(op, "causal", 0))
+    return bd_inference_fail(inference, "attribute window needs causal=1");
+  const bd_type *q = inference->in[query], *k = inference->in[query + 1];
+  if (q->rank != 4 || k->rank != 4 || q->dims[1] <= k->dims[1]) return BD_OK;
+  return bd_inference_fail(inference,
+                           "attribute window needs as many keys as queries, not %lld for %lld",
+                           (long long)k->dims[1], (long long)q->dims[1]);
+}
+
 bd_status bd_inference_check_attrs(const bd_inference *inference) {
   const bd_op *op = inference->op;
   for (int i = 0; i < MOST_ATTRS && attr_rules[op->kind][i].name; ++i)
@@ -177,5 +194,6 @@ bd_status bd_inference_check_attrs(const bd_inference *inference) {
                              "fp8=\"%s\" on %s: products of bf16 take \"e4m3,e4m3\", "
                              "\"e4m3,e5m2\" or \"e5m2,e4m3\"",
                              formats, bd_dtype_name(inference->in[0]->dtype));
+  if (bd_op_attends(op->kind) && bd_op_find_attr(op, "window")) return check_window(inference);
   return op->kind == BD_OP_ROPE ? check_turned(inference) : BD_OK;
 }

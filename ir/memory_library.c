@@ -73,10 +73,12 @@ int64_t bd_memory_attention_heads(int64_t group, int64_t tq, int64_t tk, int64_t
   return wanted < within ? wanted : within;
 }
 
-// Of heads whole, or else of tiles of one.
-static int64_t wanted_bytes(int64_t heads, int64_t group, int64_t tq, int64_t tk, int64_t d) {
+// Of heads whole, or else of tiles of one, which have no window.
+static int64_t wanted_bytes(const bd_op *op, int64_t heads, int64_t group, int64_t tq, int64_t tk,
+                            int64_t d) {
   int64_t bytes = bd_memory_attention_bytes(heads, group, tq, tk, d);
-  return bytes > 0 ? bytes : bd_memory_attention_tiles_bytes(group, tq, tk, d);
+  if (bytes > 0 || bd_op_find_attr(op, "window")) return bytes;
+  return bd_memory_attention_tiles_bytes(group, tq, tk, d);
 }
 
 bool bd_attention_suits_library(const bd_function *function, const bd_op *op) {
@@ -98,7 +100,7 @@ bool bd_attention_in_library(const bd_function *function, const bd_op *op) {
   const int64_t *q = function->values[op->in[gradient]].type.dims;
   const int64_t *k = function->values[op->in[gradient + 1]].type.dims;
   if (q[3] % WIDTH_UNIT || q[3] > MOST_WIDTH) return false;
-  return !gradient || wanted_bytes(1, q[2] / k[2], q[1], k[1], q[3]) > 0;
+  return !gradient || wanted_bytes(op, 1, q[2] / k[2], q[1], k[1], q[3]) > 0;
 }
 
 // What the function's longest attention wants of the segment; 0: nothing.
@@ -111,7 +113,7 @@ static int64_t longest_bytes(const bd_function *function, bool one_head) {
     const int64_t *k = function->values[op->in[2]].type.dims;
     int64_t group = q[2] / k[2];
     int64_t heads = one_head ? 1 : bd_memory_attention_heads(group, q[1], k[1], q[3]);
-    int64_t bytes = wanted_bytes(heads, group, q[1], k[1], q[3]);
+    int64_t bytes = wanted_bytes(op, heads, group, q[1], k[1], q[3]);
     if (bytes > longest) longest = bytes;
   }
   return longest;

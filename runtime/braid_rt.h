@@ -147,7 +147,7 @@ void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *shape, const void *x,
 // tq, heads]. The first head, query and sample are global indices; with dropout the first query is
 // a multiple of 16. `workspace` has bd_rt_attention_workspace_bytes() bytes. out, dout and dq lie
 // as q does; v, dk and dv as k. Key j is seen by query i, counted over all ranks, when j <= i
-// (`causal`).
+// (`causal`) and j > i - `window`.
 typedef struct bd_rt_attention {
   int64_t batch, tq, tk, heads, kv_heads, d; // valid on this rank
   int64_t q_batch, q_row, k_batch, k_row;    // strides in elements, padding included
@@ -160,6 +160,7 @@ typedef struct bd_rt_attention {
   int32_t dtype;                      // of all but lse and the gradient of biases
   int64_t
       places; // of biases by relative position, at most BD_RT_ATTENTION_PLACES; 0: there are none
+  int64_t window; // where it is causal, without biases, total_queries <= tk; 0: there is none
 } bd_rt_attention;
 void bd_rt_attention_forward(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,
                              const void *q, const void *k, const void *v, void *out, float *lse,

@@ -273,11 +273,13 @@ def initial_weights(shapes, dtype, gains=1.0):
     return weights
 
 
-def attend(q, k, v, causal=True, padding=None):
-    """Attention of [batch, head, token, channel]; no one reads tokens that are padding."""
+def attend(q, k, v, causal=True, padding=None, window=None):
+    """Attention of [batch, head, token, channel]; no one reads tokens that are padding, or as far back as the window."""
     length = q.shape[2]
     scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
     hidden = torch.ones(length, length, dtype=torch.bool).triu(1) & causal
+    if window is not None:
+        hidden = hidden | torch.ones(length, length, dtype=torch.bool).tril(-window)
     if padding is not None:
         hidden = hidden | padding[:, None, None]
     return torch.softmax(scores.masked_fill(hidden, -math.inf), 3) @ v
@@ -374,6 +376,16 @@ class Experts:
         return self.c["router_aux_loss_coef"] * self.count * (chosen * share).sum()
 
 
+def llama_window(c, layer):
+    """How many tokens up to its own one sees; None: all."""
+    if c["model_type"].startswith("qwen"):
+        slides = c.get("use_sliding_window") and layer >= c.get("max_window_layers", 28)
+        if "layer_types" in c:
+            slides = c["layer_types"][layer] == "sliding_attention"
+        return c["sliding_window"] if slides else None
+    return c.get("sliding_window")
+
+
 def llama_logits(c, w, tokens):
     heads, groups = c["num_attention_heads"], c["num_key_value_heads"]
     w = split_fused(c, w) if c["model_type"] == "phi3" else w
@@ -405,7 +417,7 @@ def llama_logits(c, w, tokens):
         q, k = turned(n, h + "self_attn.", "q", heads), turned(n, h + "self_attn.", "k", groups)
         v = split_heads(project(n, h + "self_attn.v_proj"), groups)
         k, v = (part.repeat_interleave(heads // groups, 1) for part in (k, v))
-        y = project(join_heads(attend(q, k, v)), h + "self_attn.o_proj")
+        y = project(join_heads(attend(q, k, v, window=llama_window(c, layer))), h + "self_attn.o_proj")
         x = x + (norm(y, h + "post_attention_layernorm") if after else y)
         n = x if after else norm(x, h + "post_attention_layernorm")
         if experts and layer not in c.get("mlp_only_layers", []):
@@ -556,6 +568,7 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "qwen2": (llama_shapes, llama_logits, None, "Qwen2ForCausalLM"),
             "qwen3": (llama_shapes, llama_logits, None, "Qwen3ForCausalLM"),
             "qwen3_moe": (llama_shapes, llama_logits, None, "Qwen3MoeForCausalLM"),
+            "windows": (llama_shapes, llama_logits, None, "Qwen3ForCausalLM"), # of some layers
             "phi3": (llama_shapes, llama_logits, None, "Phi3ForCausalLM"),
             "gemma": (llama_shapes, llama_logits, None, "GemmaForCausalLM"),
             "olmo2": (llama_shapes, llama_logits, None, "Olmo2ForCausalLM"),

@@ -46,6 +46,11 @@ plans=$(read_plans "$here/same_model.txt" | sed 's/$/ fp32/' && read_plans <<'EN
   # And with padding masks, whose heads are wider, and as long as an image's patches.
   bert-bf16        bert          1 1 1   8 1f1b  -   none -            bf16
   vit-bf16         vit           1 1 1   8 1f1b  -   none -            bf16
+  # With windows of some layers, also of parts of the queries.
+  windows          windows       1 1 1   8 1f1b  -   none -            fp32
+  windows-bf16     windows       1 1 1   8 1f1b  -   none -            bf16
+  windows-bf16-2   windows       2 1 sp=2 8 1f1b -   none -            bf16
+  windows-order    windows       1 1 1   8 1f1b  -   none -            bf16    --any-order
   # With biases by relative position.
   t5               t5            1 1 1   8 1f1b  -   none -            fp32
   t5-2             t5            2 1 tp=2 4 1f1b -   none -            fp32
@@ -91,7 +96,7 @@ for model in bert t5 vit; do cp "$root/tests/oracle/$model/samples.safetensors" 
 model_of() {
   case $1 in
     mlp | cnn) echo "$root/examples/$1.json" ;;
-    bert | mixtral | vit) echo "$root/tests/oracle/$1" ;;
+    bert | mixtral | vit | windows) echo "$root/tests/oracle/$1" ;;
     *) echo "$1" ;;
   esac
 }

@@ -1,5 +1,6 @@
 // Attention forward with the softmax run online (Milakov and Gimelshein 2018; Dao et al. 2022).
 #include "codegen/kernel/attention_bias.h"
+#include <float.h>
 #include <math.h>
 
 int bd_attention_threads(const bd_gen *g) {
@@ -22,6 +23,12 @@ static int64_t local_group(const bd_gen *g, int query, int key) {
 static int64_t local_queries(const bd_gen *g, int query) {
   const bd_value *value = &g->kernel->function->values[g->op->in[query]];
   return bd_value_local_type(g->kernel->module, value).dims[1];
+}
+
+// 0 where it reaches back over all keys.
+static int64_t window_of(const bd_op *op, int64_t queries) {
+  int64_t window = bd_op_int(op, "window", 0);
+  return window < queries ? window : 0;
 }
 
 bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
@@ -48,6 +55,7 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
                         .width = q[3],
                         .group = local_group(g, query, key),
                         .causal = bd_op_int(g->op, "causal", 0) != 0,
+                        .window = window_of(g->op, q[1]),
                         .scale = bd_op_real(g->op, "scale", 1 / sqrt((double)q[3])),
                         .dropout = dropout,
                         .keep = 1.0f / (1.0f - dropout),
@@ -165,15 +173,27 @@ LLVMValueRef bd_attention_place(bd_attention *a, LLVMValueRef query) {
   return a->first_query ? LLVMBuildNSWAdd(a->g->b, query, a->first_query, "") : query;
 }
 
+// Where the tile begins that a row is in; the first one for rows before it.
+static LLVMValueRef tile_of(bd_gen *g, LLVMValueRef row) {
+  LLVMValueRef zero = bd_gen_long(g, 0), tile = bd_gen_long(g, BD_TILE);
+  row = LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSGT, row, zero, ""), row, zero, "");
+  return LLVMBuildNSWMul(g->b, LLVMBuildSDiv(g->b, row, tile, ""), tile, "");
+}
+
 LLVMValueRef bd_attention_begin(bd_attention *a, LLVMValueRef key) {
   bd_gen *g = a->g;
-  LLVMValueRef zero = bd_gen_long(g, 0), tile = bd_gen_long(g, BD_TILE);
-  if (!a->causal) return zero;
+  if (!a->causal) return bd_gen_long(g, 0);
   if (!a->first_query) return key;
-  LLVMValueRef first = LLVMBuildNSWSub(g->b, key, a->first_query, "");
-  LLVMValueRef behind = LLVMBuildICmp(g->b, LLVMIntSGT, first, zero, "");
-  first = LLVMBuildSelect(g->b, behind, first, zero, "");
-  return LLVMBuildNSWMul(g->b, LLVMBuildSDiv(g->b, first, tile, ""), tile, "");
+  return tile_of(g, LLVMBuildNSWSub(g->b, key, a->first_query, ""));
+}
+
+LLVMValueRef bd_attention_last(bd_attention *a, LLVMValueRef key) {
+  bd_gen *g = a->g;
+  LLVMValueRef all = bd_gen_long(g, a->tq);
+  if (!a->window) return all;
+  LLVMValueRef end = LLVMBuildNSWAdd(g->b, key, bd_gen_long(g, BD_TILE - 1 + a->window), "");
+  if (a->first_query) end = LLVMBuildNSWSub(g->b, end, a->first_query, "");
+  return LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, end, all, ""), end, all, "");
 }
 
 LLVMValueRef bd_attention_sees(bd_attention *a, LLVMValueRef query, LLVMValueRef key) {
@@ -183,7 +203,18 @@ LLVMValueRef bd_attention_sees(bd_attention *a, LLVMValueRef query, LLVMValueRef
   key = shortened(g, key);
   LLVMValueRef sees = both(g, exists(g, query, a->tq), exists(g, key, a->tk));
   if (a->causal) sees = both(g, sees, LLVMBuildICmp(g->b, LLVMIntSLE, key, place, ""));
+  if (a->window) {
+    LLVMValueRef before = LLVMBuildNSWSub(g->b, place, bd_gen_int_like(place, a->window), "");
+    sees = both(g, sees, LLVMBuildICmp(g->b, LLVMIntSGT, key, before, ""));
+  }
   return sees ? sees : LLVMConstInt(LLVMInt1TypeInContext(g->llvm), 1, false);
+}
+
+LLVMValueRef bd_attention_first(bd_attention *a, LLVMValueRef first) {
+  bd_gen *g = a->g;
+  if (!a->window) return bd_gen_long(g, 0);
+  LLVMValueRef before = bd_gen_long(g, a->window - 1);
+  return tile_of(g, LLVMBuildNSWSub(g->b, bd_attention_place(a, first), before, ""));
 }
 
 LLVMValueRef bd_attention_end(bd_attention *a, LLVMValueRef first) {
@@ -217,7 +248,8 @@ static LLVMValueRef row_max(bd_attention *a, const forward *f, int row) {
 }
 
 // One row of scores becomes weights exp(score - maximum), dropped ones zero; what is accumulated is
-// scaled down when the row's maximum grows.
+// scaled down when the row's maximum grows. It is a number before the first score where a row may
+// see no key of its first tile.
 static void softmax_row(bd_attention *a, forward *f, int row, LLVMValueRef query,
                         LLVMValueRef first_key) {
   bd_gen *g = a->g;
@@ -272,12 +304,12 @@ static void attend(bd_attention *a, LLVMValueRef head, LLVMValueRef first, void 
   bd_strip_clear(&a->tiles, &f->sums);
   for (int i = 0; i < a->tiles.rows; i++) {
     query[i] = LLVMBuildNSWAdd(g->b, first, bd_tiles_row(&a->tiles, i), "");
-    LLVMBuildStore(g->b, bd_gen_real(g, -INFINITY), f->most[i]);
+    LLVMBuildStore(g->b, bd_gen_real(g, a->window ? -FLT_MAX : -INFINITY), f->most[i]);
     LLVMBuildStore(g->b, bd_gen_real(g, 0.0), f->total[i]);
   }
   bd_rows q = bd_attention_rows(a, &f->q, head, first, a->tq);
-  bd_gen_for keys =
-      bd_gen_for_begin(g, bd_gen_long(g, 0), bd_attention_end(a, first), bd_gen_long(g, BD_TILE));
+  LLVMValueRef from = bd_attention_first(a, first), to = bd_attention_end(a, first);
+  bd_gen_for keys = bd_gen_for_begin(g, from, to, bd_gen_long(g, BD_TILE));
   bd_rows k = bd_attention_rows(a, &f->k, a->kv_head, keys.index, a->tk);
   bd_rows v = bd_attention_rows(a, &f->v, a->kv_head, keys.index, a->tk);
   if (a->dropout > 0) bd_attention_draw(a, first, keys.index, false);

@@ -17,7 +17,8 @@ typedef struct bd_attention {
   int64_t queries;       // on all ranks
   int64_t group;         // query heads on this rank per key-value head there
   bool causal;
-  bool few; // random blocks: bd_attention_has_few_blocks
+  int64_t window; // keys up to its own that a query sees; 0: all
+  bool few;       // random blocks: bd_attention_has_few_blocks
   double scale;
   float dropout, keep; // probability; 1 / (1 - probability)
   uint32_t site;
@@ -60,8 +61,10 @@ void bd_attention_tiles(bd_attention *a, LLVMValueRef heads, int64_t total, bool
 
 // The global number of a query of this rank, i64.
 LLVMValueRef bd_attention_place(bd_attention *a, LLVMValueRef query);
-// Where a loop over the queries that may see keys from `key` on begins: at a tile of queries.
+// Where a loop over the queries that may see some of the 64 keys from `key` on begins, at a tile of
+// queries, and where it ends; i64. None may where that is not behind the beginning.
 LLVMValueRef bd_attention_begin(bd_attention *a, LLVMValueRef key);
+LLVMValueRef bd_attention_last(bd_attention *a, LLVMValueRef key);
 // Whether a query sees a key (both exist), i1.
 LLVMValueRef bd_attention_sees(bd_attention *a, LLVMValueRef query, LLVMValueRef key);
 // Where there is dropout: draws its masks for the square of 64 queries and 64 keys from `query` and
@@ -71,7 +74,9 @@ void bd_attention_draw(bd_attention *a, LLVMValueRef query, LLVMValueRef key, bo
 LLVMValueRef bd_attention_kept(bd_attention *a, int row, int column);
 // Whether the numbers of a sample's random blocks, those of padding apart, have 31 bits.
 bool bd_attention_has_few_blocks(int64_t heads, int64_t queries, int64_t keys);
-// One past the last key that the 64 queries from `first` see, i64.
+// Where a loop over the keys that the 64 queries from `first` on see begins, at a tile of keys, and
+// where it ends; i64. Of the first tile some of the queries may see none.
+LLVMValueRef bd_attention_first(bd_attention *a, LLVMValueRef first);
 LLVMValueRef bd_attention_end(bd_attention *a, LLVMValueRef first);
 // The score of a query and a key from their product.
 LLVMValueRef bd_attention_score(bd_attention *a, LLVMValueRef product, LLVMValueRef query,

@@ -149,9 +149,8 @@ static void key_tile(bd_attention *a, LLVMValueRef head, LLVMValueRef first, voi
   a->head = LLVMBuildNSWMul(g->b, head, group, "");
   a->head = LLVMBuildNSWAdd(g->b, a->head, heads.index, "");
   bd_attention_load_biases(a);
-  // Queries before the tile's first key see none of it.
-  LLVMValueRef from = bd_attention_begin(a, first);
-  bd_gen_for queries = bd_gen_for_begin(g, from, bd_gen_long(g, a->tq), bd_gen_long(g, BD_TILE));
+  LLVMValueRef from = bd_attention_begin(a, first), to = bd_attention_last(a, first);
+  bd_gen_for queries = bd_gen_for_begin(g, from, to, bd_gen_long(g, BD_TILE));
   add_queries(a, w, first, queries.index);
   bd_gen_for_end(g, &queries);
   bd_gen_for_end(g, &heads);
@@ -188,8 +187,8 @@ static void query_tile(bd_attention *a, LLVMValueRef head, LLVMValueRef first, v
   }
   bd_rows q = bd_attention_rows(a, &w->q, head, first, a->tq);
   bd_rows dout = bd_attention_rows(a, &w->dout, head, first, a->tq);
-  bd_gen_for keys =
-      bd_gen_for_begin(g, bd_gen_long(g, 0), bd_attention_end(a, first), bd_gen_long(g, BD_TILE));
+  LLVMValueRef from = bd_attention_first(a, first), to = bd_attention_end(a, first);
+  bd_gen_for keys = bd_gen_for_begin(g, from, to, bd_gen_long(g, BD_TILE));
   bd_rows k = bd_attention_rows(a, &w->k, a->kv_head, keys.index, a->tk);
   bd_rows v = bd_attention_rows(a, &w->v, a->kv_head, keys.index, a->tk);
   if (a->dropout > 0) bd_attention_draw(a, first, keys.index, false);

@@ -75,7 +75,8 @@ static bd_status read_plain_layers(bd_ctx *ctx, const bd_json *json, bd_llama_co
                  "no layer has experts; make it a \"qwen3\" model");
 }
 
-// As qwen3, but for the perceptrons. transformers 5 calls num_experts num_local_experts.
+// As qwen3, but for the perceptrons, and that all layers have a window or none has. transformers 5
+// calls num_experts num_local_experts.
 bd_status bd_hf_read_qwen3_moe(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   static const bd_expert_names stored = {.router = "mlp.gate.weight",
                                          .experts = "mlp.experts.",
@@ -86,7 +87,8 @@ bd_status bd_hf_read_qwen3_moe(bd_ctx *ctx, const bd_json *json, bd_llama_config
   const char *count = newer && newer->kind != BD_JSON_NULL ? "num_local_experts" : "num_experts";
   bool of_chosen = false;
   BD_TRY(bd_hf_agree_keys(ctx, json, "num_experts", "num_local_experts"));
-  BD_TRY(bd_hf_read_qwen3(ctx, json, c));
+  BD_TRY(bd_hf_read_normed(ctx, json, c));
+  BD_TRY(bd_hf_window_of_all(ctx, json, c));
   BD_TRY(read_mixture(ctx, json, count, c));
   BD_TRY(read_plain_layers(ctx, json, c));
   BD_TRY(bd_json_bool(ctx, json, "norm_topk_prob", false, &of_chosen));

@@ -112,11 +112,16 @@ static bd_status read_qwen2(bd_ctx *ctx, const bd_json *json, bd_llama_config *c
 }
 
 // Each head of queries and keys is normalized.
-bd_status bd_hf_read_qwen3(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
+bd_status bd_hf_read_normed(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   BD_TRY(bd_hf_refuse_true(ctx, json, "mlp_bias"));
   BD_TRY(bd_json_bool(ctx, json, "attention_bias", false, &c->query_bias));
   c->output_bias = c->query_bias;
   c->normed_heads = true;
+  return BD_OK;
+}
+
+static bd_status read_qwen3(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
+  BD_TRY(bd_hf_read_normed(ctx, json, c));
   return bd_hf_window_of_some(ctx, json, c);
 }
 
@@ -158,7 +163,7 @@ static const struct {
                   .inner = 22016,
                   .kv_heads = 32,
                   .head_width = 128},
-     .read = bd_hf_read_qwen3},
+     .read = read_qwen3},
     {.model_type = "qwen3_moe",
      .keys = bd_hf_qwen3_moe_keys,
      .defaults = {.vocabulary = 151936,

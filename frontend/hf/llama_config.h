@@ -15,10 +15,14 @@ extern const char *const bd_hf_olmo2_keys[];
 // `use_sliding_window` and `max_window_layers` say of some.
 BD_NODISCARD bd_status bd_hf_window_of_some(bd_ctx *ctx, const bd_json *json,
                                             bd_llama_config *config);
+// The window of all layers where `use_sliding_window` is true; `max_window_layers` is passed over.
+BD_NODISCARD bd_status bd_hf_window_of_all(bd_ctx *ctx, const bd_json *json,
+                                           bd_llama_config *config);
 
 BD_NODISCARD bd_status bd_hf_read_mixtral(bd_ctx *ctx, const bd_json *json,
                                           bd_llama_config *config);
-BD_NODISCARD bd_status bd_hf_read_qwen3(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
+// But for the window.
+BD_NODISCARD bd_status bd_hf_read_normed(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_qwen3_moe(bd_ctx *ctx, const bd_json *json,
                                             bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_phi3(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);

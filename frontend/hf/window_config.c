@@ -2,6 +2,9 @@
 #include "frontend/hf/llama_config.h"
 #include <string.h>
 
+// transformers' defaults.
+enum { MAX_WINDOW_LAYERS = 28, SLIDING_WINDOW = 4096 };
+
 static bool says(const bd_json *json, const char *key) {
   const bd_json *member = bd_json_find(json, key);
   return member && member->kind != BD_JSON_NULL;
@@ -20,24 +23,24 @@ static bd_status check_layer(bd_ctx *ctx, const bd_json *json, const bd_json *ty
                  type->string, other);
 }
 
-// Whether a layer has the window: of those from `max_window_layers` on, unless each is named.
-static bd_status read_layers(bd_ctx *ctx, const bd_json *json, int64_t layers, bool *out_window) {
+// Which layers have the window: those from `max_window_layers` on, unless each is named.
+static bd_status read_layers(bd_ctx *ctx, const bd_json *json, int64_t layers, bool *windowed) {
   const bd_json *types = NULL;
-  int64_t first = 0;
+  int64_t first = MAX_WINDOW_LAYERS;
   BD_TRY(bd_json_array(ctx, json, "layer_types", false, &types));
-  BD_TRY(bd_json_bool(ctx, json, "use_sliding_window", false, out_window));
+  bool used = false;
+  BD_TRY(bd_json_bool(ctx, json, "use_sliding_window", false, &used));
   BD_TRY(bd_json_int(ctx, json, "max_window_layers", false, 0, INT32_MAX, &first));
-  bool used = *out_window;
-  *out_window &= first < layers;
+  for (int64_t i = 0; i < layers; ++i)
+    windowed[i] = used && i >= first;
   if (!types) return BD_OK;
-  *out_window = false;
   if ((int64_t)types->count != layers)
     return bd_fail(ctx, BD_INVALID, types->loc, "\"layer_types\" names %zu layers of %lld",
                    types->count, (long long)layers);
   for (size_t i = 0; i < types->count; ++i) {
     const bd_json *type = &types->items[i];
     bool sliding = type->kind == BD_JSON_STRING && strcmp(type->string, "sliding_attention") == 0;
-    *out_window |= sliding;
+    windowed[i] = sliding;
     if (sliding || (type->kind == BD_JSON_STRING && strcmp(type->string, "full_attention") == 0)) {
       BD_TRY(check_layer(ctx, json, type, (int64_t)i, sliding, used, first));
       continue;
@@ -48,12 +51,30 @@ static bd_status read_layers(bd_ctx *ctx, const bd_json *json, int64_t layers, b
   return BD_OK;
 }
 
-bd_status bd_hf_window_of_some(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
-  bool slides = false;
-  BD_TRY(read_layers(ctx, json, c->layers, &slides));
-  int64_t window = 4096;
+// `sliding_window` of the layers; null: none has one.
+static bd_status read_window(bd_ctx *ctx, const bd_json *json, const bool *windowed,
+                             bd_llama_config *c) {
+  int64_t window = SLIDING_WINDOW;
   const bd_json *given = bd_json_find(json, "sliding_window");
   BD_TRY(bd_hf_extent(ctx, json, "sliding_window", &window));
-  if (slides && !(given && given->kind == BD_JSON_NULL)) c->window = window;
+  if (given && given->kind == BD_JSON_NULL) return BD_OK;
+  c->window = window;
+  c->windowed = windowed;
   return BD_OK;
+}
+
+bd_status bd_hf_window_of_some(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
+  bool *windowed = BD_NEW_ARRAY(ctx->arena, bool, c->layers);
+  BD_TRY(read_layers(ctx, json, c->layers, windowed));
+  return read_window(ctx, json, windowed, c);
+}
+
+bd_status bd_hf_window_of_all(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
+  int64_t unused = 0;
+  bool *windowed = BD_NEW_ARRAY(ctx->arena, bool, c->layers), used = false;
+  BD_TRY(bd_json_bool(ctx, json, "use_sliding_window", false, &used));
+  BD_TRY(bd_json_int(ctx, json, "max_window_layers", false, 0, INT32_MAX, &unused));
+  for (int64_t i = 0; i < c->layers; ++i)
+    windowed[i] = used;
+  return read_window(ctx, json, windowed, c);
 }

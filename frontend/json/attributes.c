@@ -29,6 +29,7 @@ static const known_attr known[] = {
     {"original_positions", BD_ATTR_INT, 1, LARGEST},
     {"inverse", BD_ATTR_INT, 0, 1},
     {"causal", BD_ATTR_INT, 0, 1},
+    {"window", BD_ATTR_INT, 1, LARGEST},
     {"site", BD_ATTR_INT, 0, 1 << 20},
     {"dim", BD_ATTR_INT, 0, BD_MAX_RANK - 1},
     {"start", BD_ATTR_INT, 0, LARGEST},

@@ -1,13 +1,14 @@
 // attention(q, k, v) -> out, lse: softmax(scale q k') v per head, with dropout on the
 // probabilities. Query head h reads key/value head h / (heads / kv_heads). Causal: query i sees
-// keys j <= i. relative_attention(q, k, v, bias) adds bias[h, place] to the scores: key j is at
-// place j - i + far of query i, or the nearest that there is; the last place is the query's own
-// where it is causal, else as far behind as the first is before.
+// keys j <= i; with a window w, of those the last w. relative_attention(q, k, v, bias) adds bias[h,
+// place] to the scores: key j is at place j - i + far of query i, or the nearest that there is; the
+// last place is the query's own where it is causal, else as far behind as the first is before.
 #include "ir/ops/ops.h"
 #include <math.h>
 
 typedef struct shape {
   int64_t batch, tq, tk, heads, kv_heads, d;
+  int64_t window;      // 0: none
   int64_t places, far; // of biases; 0: there are none
   double scale, dropout;
   bool causal;
@@ -27,13 +28,18 @@ static shape shape_of(const bd_op *op, const bd_tensor *q, const bd_tensor *k,
       .kv_heads = k->type.dims[2],
       .scale = bd_op_real(op, "scale", 1 / sqrt((double)dims[3])),
       .dropout = bd_op_real(op, "dropout", 0),
+      .window = bd_op_int(op, "window", 0),
       .places = places,
       .far = causal ? places - 1 : places / 2,
       .causal = causal,
   };
 }
 
-static int64_t keys_seen(const shape *s, int64_t i) {
+// Query i sees keys from the first to before the end.
+static int64_t first_seen(const shape *s, int64_t i) {
+  return s->window > 0 && i >= s->window ? i + 1 - s->window : 0;
+}
+static int64_t end_seen(const shape *s, int64_t i) {
   return s->causal && i + 1 < s->tk ? i + 1 : s->tk;
 }
 static int64_t q_row(const shape *s, int64_t b, int64_t i, int64_t h) {
@@ -70,18 +76,18 @@ static double kept(const bd_op *op, const bd_random_key *key, const shape *s, in
 static void eval_row(const bd_op *op, const bd_tensor *in, const bd_tensor *bias, bd_tensor *out,
                      const bd_random_key *key, const shape *s, double *score, int64_t b, int64_t i,
                      int64_t h) {
-  int64_t seen = keys_seen(s, i), row = q_row(s, b, i, h);
+  int64_t first = first_seen(s, i), end = end_seen(s, i), row = q_row(s, b, i, h);
   double top = -INFINITY, sum = 0;
-  for (int64_t j = 0; j < seen; j++) {
+  for (int64_t j = first; j < end; j++) {
     score[j] =
         score_of(s, in[0].data + row * s->d, in[1].data + k_row(s, b, j, h) * s->d, bias, h, i, j);
     if (score[j] > top) top = score[j];
   }
-  for (int64_t j = 0; j < seen; j++)
+  for (int64_t j = first; j < end; j++)
     sum += exp(score[j] - top);
   double lse = top + log(sum);
   out[1].data[row] = lse;
-  for (int64_t j = 0; j < seen; j++) {
+  for (int64_t j = first; j < end; j++) {
     double weight = exp(score[j] - lse) * kept(op, key, s, b, h, i, j);
     const double *v = in[2].data + k_row(s, b, j, h) * s->d;
     for (int64_t c = 0; c < s->d; c++)
@@ -119,7 +125,7 @@ static void eval_grad(const bd_op *op, const bd_tensor *in, const bd_tensor *bia
         int64_t row = q_row(&s, b, i, h);
         const double *dout = in[0].data + row * s.d, *q = in[1].data + row * s.d;
         double total = dot(dout, in[4].data + row * s.d, s.d);
-        for (int64_t j = 0; j < keys_seen(&s, i); j++) {
+        for (int64_t j = first_seen(&s, i); j < end_seen(&s, i); j++) {
           int64_t at = k_row(&s, b, j, h) * s.d;
           const double *k = in[2].data + at, *v = in[3].data + at;
           double p = exp(score_of(&s, q, k, bias, h, i, j) - in[5].data[row]);

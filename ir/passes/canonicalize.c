@@ -53,6 +53,13 @@ static void merge_nested(bd_ctx *ctx, const bd_function *function, bd_op *op) {
   op->in[0] = inner->in[0];
 }
 
+// A window that reaches back over all keys before the last query is none.
+static void drop_whole_window(bd_ctx *ctx, const bd_function *function, bd_op *op) {
+  int query = bd_op_is_attention_grad(op->kind) ? 1 : 0;
+  int64_t queries = function->values[op->in[query]].type.dims[1];
+  if (bd_op_int(op, "window", 0) >= queries) bd_op_drop_attr(ctx, op, "window");
+}
+
 static bd_function *simplify(bd_ctx *ctx, const bd_function *function) {
   bd_rewrite rewrite = bd_rewrite_begin(ctx, function);
   for (int i = 0; i < rewrite.function->op_count; ++i) {
@@ -61,6 +68,7 @@ static bd_function *simplify(bd_ctx *ctx, const bd_function *function) {
       op->in[k] = rewrite.stands[op->in[k]];
     if (op->kind == BD_OP_SCALE || op->kind == BD_OP_OFFSET)
       merge_nested(ctx, rewrite.function, op);
+    if (bd_op_attends(op->kind)) drop_whole_window(ctx, rewrite.function, op);
     const bd_op *inner = op->kind == BD_OP_NEG ? find_nested(rewrite.function, op) : NULL;
     if (inner)
       bd_rewrite_replace(&rewrite, i, inner->in[0]);

@@ -103,8 +103,8 @@ static double attention_seconds(const part *p) {
   attention.element_bytes = (double)bd_dtype_bytes(dtype);
   if (work->attention_materialized)
     return bd_cost_attention_materialized(p->model->cluster, rate_of(p), &attention);
-  double ramp =
-      (1 + work->attention_tokens / attention.keys) * (1 + work->attention_width / attention.width);
+  double seen = fmin(attention.keys, (double)bd_op_int(p->op, "window", INT64_MAX)); // of a query
+  double ramp = (1 + work->attention_tokens / seen) * (1 + work->attention_width / attention.width);
   return flops_of(p) / attention_rate(p, forward) * ramp;
 }
 

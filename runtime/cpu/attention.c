@@ -77,25 +77,28 @@ static void tile_softmax(const forward *f, const place *at, bd_rt_tiles *tiles, 
                          int64_t keys) {
   const bd_rt_attention *const s = f->shape;
   float *const maximum = tiles->row[0], *const sum = tiles->row[1];
+  const int64_t begin = bd_rt_keys_begin(s, at->row);
   if (s->dropout > 0)
     bd_rt_dropout_tile(s, f->random, at->batch, at->head, at->row, at->rows, key, keys,
                        tiles->second);
   for (int64_t i = 0; i < at->rows; i++) {
     float *const x = tiles->first + i * KEYS;
+    const int64_t from = bd_rt_skipped(s, at->row + i, key, keys);
     const int64_t seen = bd_rt_seen(s, at->row + i, key, keys);
-    const float own = row_max(x, seen), most = own > maximum[i] ? own : maximum[i];
-    if (seen == 0) {
+    if (seen <= from) {
       memset(x, 0, (size_t)keys * sizeof *x);
       continue;
     }
-    const float part = row_exp(x, seen, keys, most);
-    const float shrink = key == 0 ? 0 : bd_rt_exp(maximum[i] - most);
+    const float own = row_max(x + from, seen - from), most = own > maximum[i] ? own : maximum[i];
+    memset(x, 0, (size_t)from * sizeof *x);
+    const float part = row_exp(x + from, seen - from, keys - from, most);
+    const float shrink = maximum[i] == -INFINITY ? 0 : bd_rt_exp(maximum[i] - most);
     sum[i] = sum[i] * shrink + part;
-    if (key > 0 && most != maximum[i]) scale_row(at->out + i * at->stride, s->d, shrink);
+    if (key > begin && most != maximum[i]) scale_row(at->out + i * at->stride, s->d, shrink);
     maximum[i] = most;
     if (s->dropout > 0) {
       const float *const mask = tiles->second + i * KEYS;
-      for (int64_t j = 0; j < seen; j++)
+      for (int64_t j = from; j < seen; j++)
         x[j] *= mask[j];
     }
   }
@@ -119,8 +122,8 @@ static void attend(const forward *f, const place *at, bd_rt_tiles *tiles) {
     maximum[i] = -INFINITY;
     sum[i] = 0;
   }
-  const int64_t end = bd_rt_keys_end(s, at->row, at->rows);
-  for (int64_t key = 0; key < end; key += KEYS) {
+  const int64_t begin = bd_rt_keys_begin(s, at->row), end = bd_rt_keys_end(s, at->row, at->rows);
+  for (int64_t key = begin; key < end; key += KEYS) {
     const int64_t keys = bd_rt_least(KEYS, end - key);
     const float *const k = key_rows(f, at, f->k, key, keys, at->wide);
     bd_rt_gemm_block(at->rows, keys, s->d, s->scale, at->q, at->stride, 1, k, 1, k_row, 0,
@@ -131,8 +134,8 @@ static void attend(const forward *f, const place *at, bd_rt_tiles *tiles) {
     }
     tile_softmax(f, at, tiles, key, keys);
     const float *const v = key_rows(f, at, f->v, key, keys, at->wide);
-    bd_rt_gemm_block(at->rows, s->d, keys, 1, tiles->first, KEYS, 1, v, k_row, 1, key == 0 ? 0 : 1,
-                     at->out, at->stride);
+    bd_rt_gemm_block(at->rows, s->d, keys, 1, tiles->first, KEYS, 1, v, k_row, 1,
+                     key == begin ? 0 : 1, at->out, at->stride);
   }
   float *const lse = f->lse + at->batch * s->lse_batch + at->row * s->lse_row + at->head;
   for (int64_t i = 0; i < at->rows; i++) {

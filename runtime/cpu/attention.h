@@ -38,11 +38,25 @@ static inline void bd_rt_narrow_rows(int dtype, const float *wide, int64_t rows,
     bd_rt_narrow_run(dtype, wide + i * width, to + i * stride, width);
 }
 
-// How many of the keys from `key` on the query `row` sees.
+// How many of the keys from `key` on are before the first that the query `row` sees.
+static inline int64_t bd_rt_skipped(const bd_rt_attention *s, int64_t row, int64_t key,
+                                    int64_t keys) {
+  if (!s->window) return 0;
+  const int64_t skipped = s->first_query + row + 1 - s->window - key;
+  return skipped < 0 ? 0 : bd_rt_least(skipped, keys);
+}
+
+// One past the last of the keys from `key` on that the query `row` sees, counted from there.
 static inline int64_t bd_rt_seen(const bd_rt_attention *s, int64_t row, int64_t key, int64_t keys) {
   if (!s->causal) return keys;
   const int64_t seen = s->first_query + row + 1 - key;
   return seen < 0 ? 0 : bd_rt_least(seen, keys);
+}
+
+// The first key of the first tile that the queries from `row` on see.
+static inline int64_t bd_rt_keys_begin(const bd_rt_attention *s, int64_t row) {
+  const int64_t first = s->first_query + row + 1 - s->window;
+  return s->window && first > 0 ? first / KEYS * KEYS : 0;
 }
 
 // One past the last key that the `rows` queries from `row` on see.
@@ -54,6 +68,12 @@ static inline int64_t bd_rt_keys_end(const bd_rt_attention *s, int64_t row, int6
 static inline int64_t bd_rt_rows_begin(const bd_rt_attention *s, int64_t key) {
   if (!s->causal || key <= s->first_query) return 0;
   return (key - s->first_query) / ROWS * ROWS;
+}
+
+// One past the last query that sees a key of the tile from `key` on; less than the first: none
+// does.
+static inline int64_t bd_rt_rows_end(const bd_rt_attention *s, int64_t key) {
+  return s->window ? bd_rt_least(s->tq, key + KEYS - 1 + s->window - s->first_query) : s->tq;
 }
 
 // Biases of a head, halves of them widened in `room`; NULL: there are none.

@@ -33,9 +33,12 @@ static void recompute(const bd_rt_backward *w, const bd_rt_pair *at, bd_rt_tiles
   const float *const lse = w->lse + at->batch * s->lse_batch + at->row * s->lse_row + at->head;
   for (int64_t i = 0; i < at->rows; i++) {
     float *const p = tiles->first + i * KEYS;
+    const int64_t from = bd_rt_skipped(s, at->row + i, at->key, at->keys);
     const int64_t seen = bd_rt_seen(s, at->row + i, at->key, at->keys);
     const float shift = lse[i * s->lse_row];
-    for (int64_t j = 0; j < seen; j++)
+    for (int64_t j = 0; j < from; j++)
+      p[j] = 0;
+    for (int64_t j = from; j < seen; j++)
       p[j] = bd_rt_exp(p[j] - shift);
     for (int64_t j = seen; j < at->keys; j++)
       p[j] = 0;
@@ -106,7 +109,8 @@ void bd_rt_tile_backward(const bd_rt_backward *w, const bd_rt_pair *at, int want
   }
   if (wanted & BD_RT_OF_QUERIES)
     bd_rt_gemm_block(at->rows, s->d, at->keys, s->scale, tiles->second, KEYS, 1, w->k + at->k,
-                     s->k_row, 1, at->key == 0 ? 0 : 1, w->dq + at->q, s->q_row);
+                     s->k_row, 1, at->key == bd_rt_keys_begin(s, at->row) ? 0 : 1, w->dq + at->q,
+                     s->q_row);
   if (wanted & BD_RT_OF_KEYS)
     bd_rt_gemm_block(at->keys, s->d, at->rows, s->scale, tiles->second, 1, KEYS, w->q + at->q,
                      s->q_row, 1, sum, w->dk + at->k, s->k_row);
@@ -128,11 +132,11 @@ static void head_backward(const bd_rt_backward *w, int64_t batch, int64_t kv_hea
   for (int64_t key = 0; key < s->tk; key += KEYS) {
     const int64_t keys = bd_rt_least(KEYS, s->tk - key);
     const int64_t k = batch * s->k_batch + key * s->k_row + kv_head * s->d;
-    // Under causality the first rows see none of these keys.
-    const int64_t first = bd_rt_rows_begin(s, key);
+    // Under causality the first rows see none of these keys, with a window the last ones.
+    const int64_t first = bd_rt_rows_begin(s, key), end = bd_rt_rows_end(s, key);
     int fresh = 1;
     for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++)
-      for (int64_t row = first; row < s->tq; row += ROWS) {
+      for (int64_t row = first; row < end; row += ROWS) {
         const int64_t rows = bd_rt_least(ROWS, s->tq - row);
         const bd_rt_pair at = {.batch = batch,
                                .head = head,

@@ -74,12 +74,12 @@ static void load_rows(const halves *h, int64_t head, int64_t row, int64_t rows) 
 static void keys_of_halves(const halves *h, int64_t key, bd_rt_tiles *tiles) {
   const bd_rt_attention *const s = h->of->like->shape;
   const int64_t group = s->heads / s->kv_heads, keys = bd_rt_least(KEYS, s->tk - key);
-  const int64_t first = bd_rt_rows_begin(s, key);
+  const int64_t first = bd_rt_rows_begin(s, key), rows_end = bd_rt_rows_end(s, key);
   int fresh = 1;
   load_keys(h, key, keys);
   for (int64_t head = h->kv_head * group; head < (h->kv_head + 1) * group; head++) {
     const float *const biases = biases_of(h, head);
-    for (int64_t row = first; row < s->tq; row += ROWS) {
+    for (int64_t row = first; row < rows_end; row += ROWS) {
       const int64_t rows = bd_rt_least(ROWS, s->tq - row);
       const bd_rt_pair at = {h->batch, head, row, rows, key, keys, 0, 0, biases};
       load_rows(h, head, row, rows);
@@ -101,7 +101,7 @@ static void queries_of_halves(const halves *h, int64_t head, int64_t row, bd_rt_
   const int64_t end = bd_rt_keys_end(s, row, rows);
   const float *const biases = biases_of(h, head);
   load_rows(h, head, row, rows);
-  for (int64_t key = 0; key < end; key += KEYS) {
+  for (int64_t key = bd_rt_keys_begin(s, row); key < end; key += KEYS) {
     const int64_t keys = bd_rt_least(KEYS, end - key);
     const bd_rt_pair at = {h->batch, head, row, rows, key, keys, 0, 0, biases};
     load_keys(h, key, keys);

@@ -26,14 +26,19 @@ struct bd_cuda_attentions {
 };
 
 _Static_assert(sizeof(bd_cuda_attention) ==
-                   16 * sizeof(int64_t) + sizeof(float) + 3 * sizeof(int32_t),
+                   18 * sizeof(int64_t) + sizeof(float) + 3 * sizeof(int32_t),
                "shapes are compared as bytes");
 
 static bd_cuda_attention shape_of(const bd_rt *rt, const bd_rt_attention *s, int gradient) {
   bd_cuda_attention out = {0};
   const int cut = s->causal && s->tq < s->total_queries;
   out.batch = s->batch, out.tq = s->tq, out.tk = out.keys = s->tk;
-  if (cut) out.first = s->first_query, out.tk = out.first + out.tq;
+  if (s->window && s->window < s->total_queries) out.window = s->window;
+  if (cut) {
+    const int64_t unseen = s->first_query + 1 - out.window;
+    out.skipped = out.window && unseen > 0 ? unseen : 0;
+    out.first = s->first_query - out.skipped, out.tk = out.first + out.tq;
+  }
   out.kv_heads = s->kv_heads, out.group = s->heads / s->kv_heads, out.d = s->d;
   out.q_batch = s->q_batch, out.q_row = s->q_row;
   out.k_batch = s->k_batch, out.k_row = s->k_row;
@@ -146,7 +151,8 @@ static int64_t offset_bytes(const bd_cuda_attention *s, lying how, int64_t sampl
   case AS_QUERIES:
     return (sample * s->q_batch + head * s->group * s->d) * bd_rt_element_bytes(s->dtype);
   case AS_KEYS:
-    return (sample * s->k_batch + head * s->d) * bd_rt_element_bytes(s->dtype);
+    return (sample * s->k_batch + s->skipped * s->k_row + head * s->d) *
+           bd_rt_element_bytes(s->dtype);
   case AS_NUMBERS:
     return (sample * s->lse_batch + head * s->group) * (int64_t)sizeof(float);
   case IN_PLACE:
@@ -163,12 +169,18 @@ void bd_cuda_attention_place(const bd_cuda_attention *s, char *const *at, int64_
     out_at[i] = at[i] + offset_bytes(s, lies[i], sample, head);
 }
 
-// No query sees the keys behind tk.
-static void clear_unseen(const bd_cuda_attention *s, char *gradient, cudaStream_t stream) {
+static void clear_keys(const bd_cuda_attention *s, char *gradient, int64_t from, int64_t to,
+                       cudaStream_t stream) {
   const int64_t element = bd_rt_element_bytes(s->dtype);
-  for (int64_t sample = 0; sample < s->batch && s->tk < s->keys; sample++)
-    BD_CUDA(cudaMemsetAsync(gradient + (sample * s->k_batch + s->tk * s->k_row) * element, 0,
-                            (size_t)((s->keys - s->tk) * s->k_row * element), stream));
+  for (int64_t sample = 0; sample < s->batch && from < to; sample++)
+    BD_CUDA(cudaMemsetAsync(gradient + (sample * s->k_batch + from * s->k_row) * element, 0,
+                            (size_t)((to - from) * s->k_row * element), stream));
+}
+
+// The keys that are not the library's.
+static void clear_unseen(const bd_cuda_attention *s, char *gradient, cudaStream_t stream) {
+  clear_keys(s, gradient, 0, s->skipped, stream);
+  clear_keys(s, gradient, s->skipped + s->tk, s->keys, stream);
 }
 
 typedef struct call {
@@ -237,7 +249,8 @@ void bd_cuda_try_attention(bd_rt *rt) {
 static int attend(bd_rt *rt, const bd_rt_attention *s, int gradient, const call *buffers) {
   if (s->batch <= 0 || s->kv_heads <= 0) return 0;
   const bd_cuda_attention shape = shape_of(rt, s, gradient);
-  if (shape.tk > shape.keys) return 0; // the last queries see all keys, and no diagonal
+  if (shape.skipped + shape.tk > shape.keys)
+    return 0; // the last queries see all keys, and no diagonal
   call c = *buffers;
   if (gradient) c.at[BD_ATTEND_GRAD_WIDE] = rt->device->library;
   if (rt->device->rehearsing) {

@@ -5,12 +5,14 @@
 #include "runtime/cuda/dnn.h"
 
 // One op's shape, of `batch` samples and `kv_heads` key-value heads of them. Compared as bytes: no
-// member has padding after it. Where it is causal, query i is number first + i of all, and of a
-// part of the queries (`first` may be 0 there as well) tk is first + tq: the op's keys from tk to
-// `keys` are seen by none of them.
+// member has padding after it. Where it is causal, query i is at key number first + i, and of a
+// part of the queries (`first` may be 0 there as well) tk is first + tq. Of the op's `keys` those
+// are the ones behind `skipped`, which no query's window reaches; nor does any query see what
+// follows them.
 typedef struct bd_cuda_attention {
   int64_t batch, tq, tk, kv_heads, group, d; // group: query heads per key-value head
-  int64_t first, keys;
+  int64_t first, keys, skipped;
+  int64_t window;                                             // where it is causal; 0: none
   int64_t q_batch, q_row, k_batch, k_row, lse_batch, lse_row; // strides in elements
   float scale;
   int32_t causal, dtype, gradient;

@@ -134,19 +134,32 @@ static bd_dnn_item queries(const drawing *d, bd_dnn_item like) {
   return query;
 }
 
-// Scores of keys after the query become the least number.
-static bd_dnn_item masked(const drawing *d, bd_dnn_item x) {
-  if (!d->shape->causal) return x;
-  const bd_dnn_item query = queries(d, x), key = index_along(d, x, 3);
+// Scores become the least number but where `left` compares with `right`.
+static bd_dnn_item where(const drawing *d, bd_dnn_item x, bd_dnn_mode mode, bd_dnn_item left,
+                         bd_dnn_item right) {
   const bd_dnn_item seen = scores(d, BD_DNN_BOOLEAN), y = scores(d, BD_DNN_FLOAT);
   const bd_dnn_item least = bd_dnn_constant(d->graph, 4, -INFINITY);
   const bd_dnn_pointwise compare = {
-      .mode = BD_DNN_CMP_GE, .math = BD_DNN_BOOLEAN, .x = query, .b = key, .y = seen};
+      .mode = mode, .math = BD_DNN_BOOLEAN, .x = left, .b = right, .y = seen};
   const bd_dnn_pointwise select = {
       .mode = BD_DNN_BINARY_SELECT, .math = BD_DNN_FLOAT, .x = x, .b = least, .t = seen, .y = y};
   bd_dnn_add_pointwise(d->graph, &compare);
   bd_dnn_add_pointwise(d->graph, &select);
   return y;
+}
+
+// Of keys after the query; then of those before its window, in the form that the library knows for
+// a left bound beside a right one: f32, and of queries counted from the part's first.
+static bd_dnn_item masked(const drawing *d, bd_dnn_item x) {
+  const bd_cuda_attention *const s = d->shape;
+  if (!s->causal) return x;
+  bd_dnn_item query = queries(d, x), key = index_along(d, x, 3);
+  x = where(d, x, BD_DNN_CMP_GE, query, key);
+  if (!s->window) return x;
+  query = index_along(d, x, 2), key = index_along(d, x, 3);
+  const bd_dnn_item bound = bd_dnn_constant(d->graph, 4, (float)(s->window - s->first));
+  key = apply(d, BD_DNN_ADD, key, bound, scores(d, BD_DNN_FLOAT));
+  return where(d, x, BD_DNN_CMP_GT, key, query);
 }
 
 static bd_dnn_item scaled_product(const drawing *d, bd_dnn_item q, bd_dnn_item k,

@@ -66,6 +66,7 @@ int bd_cuda_plan_tiles(bd_rt *rt, bd_dnn *dnn, const bd_cuda_attention *shape,
                        bd_cuda_tiles *out_tiles, char *why, size_t why_bytes) {
   int tries = 0;
   *out_tiles = (bd_cuda_tiles){0};
+  if (shape->window) return 0;
   for (int64_t rows = shape->tq; rows >= BD_RT_LEAST_TILE && tries < MOST_TRIES;
        rows = bd_cuda_next_divisor(shape->tq, rows)) {
     if (shape->tk % rows || shape->keys % rows || !fits(rt, shape, rows)) continue;

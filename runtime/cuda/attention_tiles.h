@@ -14,7 +14,7 @@ typedef struct bd_cuda_tiles {
 
 // Plans the tiles of a gradient in a fixed order: of as many rows as divide its queries and keys,
 // BD_RT_LEAST_TILE at least, and fit the library segment. Returns whether there are such; else
-// `why` says what is lacking.
+// `why` says what is lacking. There are none of a window, of which it says nothing.
 int bd_cuda_plan_tiles(bd_rt *rt, bd_dnn *dnn, const bd_cuda_attention *shape,
                        bd_cuda_tiles *out_tiles, char *why, size_t why_bytes);
 void bd_cuda_free_tiles(bd_cuda_tiles *tiles);

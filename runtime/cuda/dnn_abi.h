@@ -130,6 +130,7 @@ typedef enum bd_dnn_mode { // of a pointwise operation
   BD_DNN_EXP = 13,
   BD_DNN_LOG = 15,
   BD_DNN_IDENTITY = 21,
+  BD_DNN_CMP_GT = 302,
   BD_DNN_CMP_GE = 303,
   BD_DNN_GEN_INDEX = 501,
   BD_DNN_BINARY_SELECT = 601,

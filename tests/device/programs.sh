@@ -59,6 +59,11 @@ END
     one          1 1 1   8 1f1b  -  -    -
     wide         4 1 2x2 8 1f1b  -  none -
 END
+  */windows) cat <<'END' ;;
+    one          1 1 1    8 1f1b  -  none -
+    heads        2 1 tp=2 4 1f1b  -  none -
+    tokens       4 1 sp=4 8 1f1b  -  full -
+END
   */bert | */gpt_neox) cat <<'END' ;;
     one          1 1 1    8 1f1b  -  none -
     heads        2 1 tp=2 4 1f1b  -  none -
@@ -265,6 +270,17 @@ fi
 if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */gpt_neox ]]; then
   grep -q '\.tq = 8, \.tk = 32,' tokens-bf16/stage0.c || fail "tokens has no parts of queries"
   grep -q "attention by cuDNN 9.19.0$" tokens-bf16/log.0 || fail "tokens does not use cuDNN"
+  attend off tokens-bf16 "generated kernels: BRAID_CUDNN=0" BRAID_CUDNN=0
+  [ "$(by_cudnn off)" = 0 ] && [ "$(by_cudnn tokens-bf16)" -gt 0 ] || fail "cuDNN runs when it is off, or not when it is on"
+fi
+
+# Windows as well, where parts of the queries see none of some keys before them.
+if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */windows ]]; then
+  grep -q '\.tq = 36, \.tk = 144,' tokens-bf16/stage0.c || fail "tokens has no parts of queries"
+  grep -q '\.window = 40' tokens-bf16/stage0.c || fail "tokens has no window"
+  for name in one-bf16 tokens-bf16; do
+    grep -q "attention by cuDNN 9.19.0$" "$name/log.0" || fail "$name does not use cuDNN"
+  done
   attend off tokens-bf16 "generated kernels: BRAID_CUDNN=0" BRAID_CUDNN=0
   [ "$(by_cudnn off)" = 0 ] && [ "$(by_cudnn tokens-bf16)" -gt 0 ] || fail "cuDNN runs when it is off, or not when it is on"
 fi

@@ -99,8 +99,9 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
         const int64_t k = b * s->k_batch + h / (s->heads / s->kv_heads) * s->d;
         const int64_t i = s->first_query + row;
         const int64_t seen = s->causal && i + 1 < s->tk ? i + 1 : s->tk;
+        const int64_t from = s->window && i >= s->window ? i + 1 - s->window : 0;
         double most = -INFINITY, sum = 0, inner = 0;
-        for (int64_t j = 0; j < seen; j++) {
+        for (int64_t j = from; j < seen; j++) {
           p[j] = 0;
           for (int64_t e = 0; e < s->d; e++)
             p[j] += (double)c->q[q + e] * c->k[k + j * s->k_row + e];
@@ -114,10 +115,10 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
                           ? 0
                           : 1 / (1 - (double)s->dropout);
         }
-        for (int64_t j = 0; j < seen; j++)
+        for (int64_t j = from; j < seen; j++)
           sum += p[j] = exp(p[j] - most);
         lse[b * s->lse_batch + row * s->lse_row + h] = most + log(sum);
-        for (int64_t j = 0; j < seen; j++) {
+        for (int64_t j = from; j < seen; j++) {
           p[j] /= sum;
           dp[j] = 0;
           for (int64_t e = 0; e < s->d; e++) {
@@ -127,7 +128,7 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
           }
           inner += p[j] * dp[j];
         }
-        for (int64_t j = 0; j < seen; j++) {
+        for (int64_t j = from; j < seen; j++) {
           const double slope = p[j] * (dp[j] - inner), ds = slope * s->scale;
           if (s->places) dbiases[bias_at(s, h, i, j)] += slope;
           for (int64_t e = 0; e < s->d; e++) {
@@ -289,6 +290,60 @@ static void check_attentions(bd_rt *rt) {
        .dropout = 0.2f,
        .site = 4,
        .total_heads = 3},
+      // Windows: of a tile or about that, of its own key alone, that no tile skips, of all but one
+      // key.
+      {.batch = 1,
+       .tq = 300,
+       .tk = 300,
+       .heads = 4,
+       .kv_heads = 2,
+       .d = 8,
+       .causal = 1,
+       .window = 64},
+      {.batch = 2,
+       .tq = 200,
+       .tk = 200,
+       .heads = 2,
+       .kv_heads = 2,
+       .d = 12,
+       .causal = 1,
+       .window = 65},
+      {.batch = 1,
+       .tq = 193,
+       .tk = 250,
+       .heads = 2,
+       .kv_heads = 1,
+       .d = 8,
+       .causal = 1,
+       .window = 63},
+      {.batch = 1,
+       .tq = 130,
+       .tk = 130,
+       .heads = 2,
+       .kv_heads = 2,
+       .d = 8,
+       .causal = 1,
+       .window = 1},
+      {.batch = 2, .tq = 40, .tk = 40, .heads = 2, .kv_heads = 2, .d = 8, .causal = 1, .window = 7},
+      {.batch = 1,
+       .tq = 129,
+       .tk = 129,
+       .heads = 2,
+       .kv_heads = 2,
+       .d = 8,
+       .causal = 1,
+       .window = 128},
+      {.batch = 2,
+       .tq = 260,
+       .tk = 260,
+       .heads = 3,
+       .kv_heads = 1,
+       .d = 4,
+       .causal = 1,
+       .dropout = 0.3f,
+       .site = 2,
+       .total_heads = 3,
+       .window = 100},
       // Parts of the queries: a tile begins where one of all does or not; the first and the last.
       {.batch = 2, .tq = 64, .tk = 200, .heads = 2, .kv_heads = 1, .d = 8, .causal = 1},
       {.batch = 2, .tq = 50, .tk = 200, .heads = 4, .kv_heads = 2, .d = 8, .causal = 1},
@@ -305,9 +360,36 @@ static void check_attentions(bd_rt *rt) {
        .site = 4,
        .total_heads = 2,
        .places = 17},
+      {.batch = 2,
+       .tq = 75,
+       .tk = 300,
+       .heads = 4,
+       .kv_heads = 2,
+       .d = 8,
+       .causal = 1,
+       .window = 30},
+      {.batch = 1,
+       .tq = 50,
+       .tk = 200,
+       .heads = 2,
+       .kv_heads = 2,
+       .d = 8,
+       .causal = 1,
+       .window = 90},
+      {.batch = 1,
+       .tq = 80,
+       .tk = 240,
+       .heads = 2,
+       .kv_heads = 1,
+       .d = 8,
+       .causal = 1,
+       .dropout = 0.3f,
+       .site = 4,
+       .total_heads = 2,
+       .window = 70},
   };
-  const size_t count = sizeof cases / sizeof cases[0], parts = 5;
-  static const int64_t first[] = {0, 37, 230, 210, 160};
+  const size_t count = sizeof cases / sizeof cases[0], parts = 8;
+  static const int64_t first[] = {0, 37, 230, 210, 160, 225, 100, 160};
   for (size_t i = 0; i < count; i++)
     for (int64_t pad = 0; pad < 2; pad++) {
       bd_rt_attention s = cases[i];

@@ -47,38 +47,58 @@ static bool is_least(const bd_attending *a, bd_id id) {
          least * a->scale <= masked_score;
 }
 
-// Whether it is a triangle of the scores' last two dimensions.
-static bool is_triangle(const bd_attending *a, const char *letters, const bd_known *known,
-                        double *below, double *above) {
+// A triangle of the scores' last two dimensions: of what is seen or of the rest.
+typedef struct triangle {
+  double reach, below, above;
+} triangle;
+
+static bool find_triangle(const bd_attending *a, const char *letters, const bd_known *known,
+                          triangle *out) {
   int rank = (int)strlen(letters);
-  return bd_known_triangle(known, rank, below, above) && letters[rank - 1] == column_of(a) &&
-         letters[rank - 2] == column_of(a) - 1;
+  return bd_known_triangle(known, rank, &out->reach, &out->below, &out->above) &&
+         letters[rank - 1] == column_of(a) && letters[rank - 2] == column_of(a) - 1;
+}
+
+// The keys up to the query are seen, or those behind the one that is a window before it.
+static bool take_triangle(bd_attending *a, double reach, bool sees_below, bool sees_above) {
+  if (sees_below == sees_above || (sees_below ? reach != 0 : reach >= 0)) return false;
+  if (sees_below)
+    a->causal = true;
+  else if (a->window == 0 || -reach < a->window)
+    a->window = -reach;
+  return true;
 }
 
 // A mask known beforehand: 0 for what is allowed, next to -inf for the rest.
 static bool take_known(bd_attending *a, const bd_lettered *mask, const bd_known *known) {
-  double below, above;
-  if (bd_known_uniform(known, &below)) return below == 0;
-  if (!is_triangle(a, mask->letters, known, &below, &above) || below != 0 ||
-      above * a->scale > masked_score)
-    return false;
-  a->causal = true;
-  return true;
+  triangle t;
+  double same;
+  if (bd_known_uniform(known, &same)) return same == 0;
+  if (!find_triangle(a, mask->letters, known, &t)) return false;
+  double hidden = t.below == 0 ? t.above : t.below;
+  return hidden * a->scale <= masked_score && take_triangle(a, t.reach, t.below == 0, t.above == 0);
 }
 
 // A condition that chooses between operand `rest` of a select, 1 or 2, and next to -inf: a
-// triangle, or one for each key.
-static bool take_condition(bd_attending *a, bd_lettered condition, int rest) {
+// triangle, or one for each key; or that all of several hold, or any that hides.
+static bool take_condition(bd_attending *a, bd_lettered condition, int rest, int depth) {
   bd_known known;
-  double below, above;
-  if (!bd_known_of(a->e->from, condition.id, &known))
-    return rest == 2 && is_by_key(a, &condition) && hide(a, &condition, true);
-  if (bd_known_uniform(&known, &below)) return (below != 0) == (rest == 1);
-  if (!is_triangle(a, condition.letters, &known, &below, &above) || (below != 0) != (rest == 1) ||
-      (above != 0) == (below != 0))
-    return false;
-  a->causal = true;
-  return true;
+  triangle t;
+  double same;
+  if (depth == MAX_MASKS) return false;
+  if (!bd_known_of(a->e->from, condition.id, &known)) {
+    bd_lettered by_key = condition;
+    if (rest == 2 && is_by_key(a, &by_key)) return hide(a, &by_key, true);
+    const bd_op *op = bd_edit_producer(a->e, condition.id);
+    if (op && op->kind == (rest == 1 ? BD_OP_AND : BD_OP_OR))
+      return take_condition(a, operand_of(a, condition.letters, op->in[0]), rest, depth + 1) &&
+             take_condition(a, operand_of(a, condition.letters, op->in[1]), rest, depth + 1);
+    return bd_strip_view(a->e, "ABCDEFGH", &condition) &&
+           take_condition(a, condition, rest, depth + 1);
+  }
+  if (bd_known_uniform(&known, &same)) return (same != 0) == (rest == 1);
+  return find_triangle(a, condition.letters, &known, &t) &&
+         take_triangle(a, t.reach, (t.below != 0) == (rest == 1), (t.above != 0) == (rest == 1));
 }
 
 // A mask that is added to the scores.
@@ -93,7 +113,7 @@ static bool take_mask(bd_attending *a, bd_lettered mask, int depth) {
   if (op && op->kind == BD_OP_SELECT) {
     int rest = is_least(a, op->in[1]) ? 2 : 1;
     return is_least(a, op->in[3 - rest]) &&
-           take_condition(a, operand_of(a, mask.letters, op->in[0]), rest) &&
+           take_condition(a, operand_of(a, mask.letters, op->in[0]), rest, 0) &&
            take_mask(a, operand_of(a, mask.letters, op->in[rest]), depth + 1);
   }
   if (op && op->kind == BD_OP_EMBED) return bd_attending_take_biases(a, &mask, op);
@@ -113,7 +133,8 @@ bool bd_attending_take_select(bd_attending *a, const bd_op *op) {
   char letters[BD_MAX_RANK + 1];
   int rest = is_least(a, op->in[1]) ? 2 : 1;
   letter_scores(a, letters);
-  if (!is_least(a, op->in[3 - rest]) || !take_condition(a, operand_of(a, letters, op->in[0]), rest))
+  if (!is_least(a, op->in[3 - rest]) ||
+      !take_condition(a, operand_of(a, letters, op->in[0]), rest, 0))
     return false;
   a->scores = op->in[rest];
   return true;

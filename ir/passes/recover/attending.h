@@ -9,6 +9,7 @@ typedef struct bd_attending {
   int rank;     // of the scores
   double scale; // of the product of queries and keys
   bool causal;
+  double window;                // of keys up to its own that a query sees; 0: all
   bd_lettered hidden;           // what is added to the scores of keys, or BD_NO_ID
   double hidden_scale;          // of that
   bool hides_where;             // it is a condition, for what is hidden
@@ -23,7 +24,8 @@ typedef struct bd_attending {
 } bd_attending;
 
 // A mask that `op`, a sum or a choice, lays over the scores: it goes, and a->scores are what is
-// left. Nothing, a triangle, or what is told by sample and key. False: it is none of these.
+// left. Nothing, a triangle, a window's left edge, or what is told by sample and key. False: it is
+// none of these.
 bool bd_attending_take_sum(bd_attending *a, const bd_op *op);
 bool bd_attending_take_select(bd_attending *a, const bd_op *op);
 // The same of a bound, max of the scores and next to -inf, which some exporters lay over masks.

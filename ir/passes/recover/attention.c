@@ -162,6 +162,14 @@ static bool has_right_types(const bd_attending *a) {
          extent_of(a, &a->q, a->inner) == extent_of(a, &a->v, '*');
 }
 
+// A window is of what a triangle leaves, of as many keys as queries.
+static bool has_right_window(const bd_attending *a) {
+  size_t rank = strlen(a->score);
+  return a->window == 0 ||
+         (a->causal && !a->biases &&
+          extent_of(a, &a->q, a->score[rank - 2]) <= extent_of(a, &a->k, a->score[rank - 1]));
+}
+
 // One operand as [b, place, heads, width].
 static bd_status arrange(bd_attending *a, const bd_lettered *value, char place, char width,
                          bd_id *out) {
@@ -184,16 +192,18 @@ static bd_status arrange(bd_attending *a, const bd_lettered *value, char place, 
 static bd_status emit_attention(bd_attending *a, bd_id in[4], bd_id *out) {
   bd_edit *e = a->e;
   int64_t width = bd_edit_type(e, in[0])->dims[3];
-  bd_attr attrs[4] = {bd_attr_real(e->ctx, "scale", a->scale),
+  bd_attr attrs[5] = {bd_attr_real(e->ctx, "scale", a->scale),
                       bd_attr_int(e->ctx, "causal", a->causal)};
+  int count = 2;
+  if (a->window > 0) attrs[count++] = bd_attr_int(e->ctx, "window", (int64_t)a->window);
   if (a->dropout) {
-    attrs[2] = bd_attr_real(e->ctx, "dropout", bd_op_real(a->dropout, "p", 0));
-    attrs[3] = bd_attr_int(e->ctx, "site", bd_op_int(a->dropout, "site", 0));
+    attrs[count++] = bd_attr_real(e->ctx, "dropout", bd_op_real(a->dropout, "p", 0));
+    attrs[count++] = bd_attr_int(e->ctx, "site", bd_op_int(a->dropout, "site", 0));
   }
   if (a->hidden.id != BD_NO_ID) BD_TRY(bd_attending_hide_keys(a, in));
   if (a->biases) BD_TRY(bd_attending_emit_biases(a, &in[3]));
   BD_TRY(bd_edit_emit(e, a->biases ? BD_OP_RELATIVE_ATTENTION : BD_OP_ATTENTION, a->biases ? 4 : 3,
-                      in, a->dropout ? 4 : 2, attrs, out));
+                      in, count, attrs, out));
   bd_attr slice[] = {bd_attr_int(e->ctx, "dim", 3), bd_attr_int(e->ctx, "start", 0),
                      bd_attr_int(e->ctx, "size", width)};
   return a->hidden.id == BD_NO_ID ? BD_OK : bd_edit_emit(e, BD_OP_SLICE, 1, out, 3, slice, out);
@@ -230,7 +240,8 @@ bd_status bd_recover_attention(bd_edit *e, const void *user) {
     if (!find_softmax(&a, op->in[probabilities])) continue;
     const bd_op *product = find_product(&a);
     if (product && find_queries(&a, product) && find_values(&a, op, probabilities) &&
-        has_right_letters(&a) && has_right_types(&a) && bd_attending_can_bias(&a))
+        has_right_letters(&a) && has_right_types(&a) && bd_attending_can_bias(&a) &&
+        has_right_window(&a))
       return emit(&a, op->out[0]);
   }
   return BD_OK;

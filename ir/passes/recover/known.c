@@ -308,7 +308,8 @@ bool bd_known_of(const bd_function *function, bd_id id, bd_known *out) {
   return find(&k, id, out);
 }
 
-bool bd_known_triangle(const bd_known *known, int rank, double *on_and_below, double *above) {
+bool bd_known_triangle(const bd_known *known, int rank, double *reach, double *on_and_below,
+                       double *above) {
   if (!known->choice || rank < 2) return false;
   double row = known->coefficient[rank - 2], column = known->coefficient[rank - 1];
   if (row != -column || column == 0) return false;
@@ -319,5 +320,6 @@ bool bd_known_triangle(const bd_known *known, int rank, double *on_and_below, do
   bool upward = column > 0;
   *on_and_below = upward ? known->yes : known->no;
   *above = upward ? known->no : known->yes;
-  return upward ? floor(bound) == 0 : ceil(bound) == 1;
+  *reach = upward ? floor(bound) : ceil(bound) - 1;
+  return true;
 }

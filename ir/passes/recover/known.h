@@ -14,7 +14,8 @@ typedef struct bd_known {
 // False: the value is of no such form, or not known beforehand.
 bool bd_known_of(const bd_function *function, bd_id id, bd_known *out);
 bool bd_known_uniform(const bd_known *known, double *out);
-// Whether a matrix in the last two of `rank` dimensions is `on_and_below` its diagonal, that
-// included, and `above` above it.
-bool bd_known_triangle(const bd_known *known, int rank, double *on_and_below, double *above);
+// Whether a matrix in the last two of `rank` dimensions is `on_and_below` a diagonal, that
+// included, and `above` above it; which one: `reach` columns right of the main one.
+bool bd_known_triangle(const bd_known *known, int rank, double *reach, double *on_and_below,
+                       double *above);
 #endif

@@ -72,6 +72,8 @@ static float apply(int mode, float x, float b, float t) {
     return expf(x);
   case CUDNN_POINTWISE_LOG:
     return logf(x);
+  case CUDNN_POINTWISE_CMP_GT:
+    return x > b;
   case CUDNN_POINTWISE_CMP_GE:
     return x >= b;
   case CUDNN_POINTWISE_BINARY_SELECT:

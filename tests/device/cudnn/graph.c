@@ -101,7 +101,8 @@ void fake_check_pointwise(const fake_descriptor *d) {
       manner(d, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   const int mode = (int)fake_integer(how, CUDNN_ATTR_POINTWISE_MODE, -1);
   const int math = (int)fake_integer(how, CUDNN_ATTR_POINTWISE_MATH_PREC, -1);
-  const int index = mode == CUDNN_POINTWISE_GEN_INDEX, compares = mode == CUDNN_POINTWISE_CMP_GE;
+  const int index = mode == CUDNN_POINTWISE_GEN_INDEX,
+            compares = mode == CUDNN_POINTWISE_CMP_GE || mode == CUDNN_POINTWISE_CMP_GT;
   const int unary = index || mode == CUDNN_POINTWISE_IDENTITY || mode == CUDNN_POINTWISE_EXP ||
                     mode == CUDNN_POINTWISE_LOG;
   const int selects = mode == CUDNN_POINTWISE_BINARY_SELECT;

@@ -115,7 +115,8 @@ static const char lookup_graph[] =
     "  }\n"
     "}\n";
 
-// Attention whose key-value heads each serve several query heads, and of one alone, with biases.
+// Attention with a window whose key-value heads each serve several query heads, and of one alone,
+// with biases.
 static const char heads_graph[] =
     "braid graph \"heads\" {\n"
     "  weight @w : f32[8,5] stored \"w\" [8,5] init ones\n"
@@ -124,7 +125,7 @@ static const char heads_graph[] =
     "    %y = mul(%x, %u) : f32[B,4,8,6]\n"
     "    %k = slice(%y) {dim=2, start=0, size=2} : f32[B,4,2,6]\n"
     "    %v = slice(%y) {dim=2, start=3, size=2} : f32[B,4,2,6]\n"
-    "    %a, %m = attention(%y, %k, %v) {scale=0.5, causal=1, dropout=0.2, site=1} : "
+    "    %a, %m = attention(%y, %k, %v) {scale=0.5, causal=1, window=2, dropout=0.2, site=1} : "
     "f32[B,4,8,6], f32[B,4,8]\n"
     "    %one = slice(%y) {dim=2, start=5, size=1} : f32[B,4,1,6]\n"
     "    %r, %n = relative_attention(%a, %one, %one, %w) {scale=0.5, dropout=0.2, site=2} : "

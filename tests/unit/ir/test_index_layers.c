@@ -145,6 +145,55 @@ static void test_queries(void **state) {
   assert_int_equal(at_result(b, 't', 2), BD_PARTIAL_SUM);
 }
 
+// Of all n keys up to its own a query sees the last w: w - w^2 / 2n on average. The last part of
+// the queries sees w each where its first ones do.
+static void test_windows(void **state) {
+  bench *b = *state;
+  static const bd_mesh mesh = {2, {2, 2}};
+  for (int i = 0; i < 3; ++i)
+    operand(b, BD_F32, DIMS(B, 64, 4, 32));
+  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "scale", 0.125);
+  set_int(b, "causal", 1);
+  set_int(b, "window", 48);
+  make(b, BD_OP_ATTENTION);
+  int8_t t = (int8_t)bd_index_find(&b->map, 't');
+  const int8_t none[BD_MAX_AXES] = {-1, -1, -1, -1}, half[] = {t, -1, -1, -1},
+               quarter[] = {t, t, -1, -1};
+  double point = 4.0 * 2 * 4 * 32;
+  assert_true(bd_op_flops(b->function, b->op, &b->map, &mesh, none, 2) ==
+              point * (48 * 64 - 48 * 48 / 2));
+  assert_true(bd_op_flops(b->function, b->op, &b->map, &mesh, half, 2) ==
+              point * (48 * 32 - 16 * 16 / 2));
+  assert_true(bd_op_flops(b->function, b->op, &b->map, &mesh, quarter, 2) == point * 48 * 16);
+  double before = 0;
+  for (int window = 1; window <= 80; ++window) { // a longer one is more, up to all keys
+    b->attrs[2] = bd_attr_int(b->ctx, "window", window);
+    b->op->attrs = b->attrs;
+    double flops = bd_op_flops(b->function, b->op, &b->map, &mesh, half, 2);
+    assert_true(window <= 64 ? flops > before : flops == before);
+    before = flops;
+  }
+  assert_true(before == point * (64 * 32 - 32 * 32 / 2));
+}
+
+static void test_bad_windows(void **state) {
+  bench *b = *state;
+  operand(b, BD_F32, DIMS(B, 64, 4, 32));
+  operand(b, BD_F32, DIMS(B, 63, 4, 32));
+  operand(b, BD_F32, DIMS(B, 63, 4, 32));
+  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "scale", 0.125);
+  set_int(b, "window", 8);
+  expect_fail(b, BD_OP_ATTENTION, "attribute window needs causal=1");
+  set_int(b, "causal", 1);
+  expect_fail(b, BD_OP_ATTENTION,
+              "attribute window needs as many keys as queries, not 63 for 64");
+  operand(b, BD_F32, DIMS(4, 5));
+  expect_fail(b, BD_OP_RELATIVE_ATTENTION, "takes no attribute window");
+  b->in_count = 3;
+  b->attrs[1] = bd_attr_int(b->ctx, "window", 0);
+  expect_fail(b, BD_OP_ATTENTION, "attribute window is 0");
+}
+
 // With dropout queries that share random blocks stay together: 16 of them.
 static void test_queries_with_dropout(void **state) {
   bench *b = *state;
@@ -395,6 +444,7 @@ int main(void) {
       TEST(test_normalizations),  TEST(test_embedding),     TEST(test_losses),
       TEST(test_attention_heads), TEST(test_grouped_heads), TEST(test_relative_attention),
       TEST(test_queries),         TEST(test_queries_with_dropout),
+      TEST(test_windows),         TEST(test_bad_windows),
       TEST(test_heads_within_a_group), TEST(test_heads_of_one_group),
       TEST(test_convolution),     TEST(test_channels_last), TEST(test_grouped_convolution),
       TEST(test_pooling),

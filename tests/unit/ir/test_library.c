@@ -77,6 +77,12 @@ static void test_models(void **state) {
   // and of queries, what a tile makes.
   expect(8192, 16, BD_BF16, 512 + 16 + 4 + 16 + 8 + 1 + 1);
   expect(32768, 1, BD_BF16, 512 + 16 + 4 + 2 + 4 + 1);
+  bd_llama_config config = llama_of(8192, 4);
+  config.window = 1000; // all scores exist all the same
+  assert_int_equal(segment_of(&config, BD_BF16), (512 + 8 + 1) * MIB);
+  config = llama_of(32768, 1);
+  config.window = 1000; // has no tiles
+  assert_int_equal(segment_of(&config, BD_BF16), 32 * MIB);
 }
 
 // What cuDNN does not take, and what is too much, leaves the least.

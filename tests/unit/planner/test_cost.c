@@ -585,6 +585,28 @@ static void test_kernels_of_attention(void **unused) {
     }
 }
 
+// With a window keys are as many as that for the ramp. A shorter one takes less.
+static void test_attention_with_a_window(void **unused) {
+  (void)unused;
+  const bd_model_options options = {0};
+  bd_cluster c = load("h200:1x1");
+  double before = 0, flops;
+  for (int64_t window = 32; window <= TOKENS; window *= 2) {
+    bd_llama_config config = heads_of(64, 0);
+    config.window = window;
+    bd_module *graph;
+    assert_int_equal(bd_llama_build(ctx, "test", &config, &options, BD_NOWHERE, &graph), BD_OK);
+    double seconds = op_seconds(&c, train_of(graph, BD_BF16), BD_OP_ATTENTION, &flops);
+    double ramp = (1 + c.work.attention_tokens / (double)window) * (1 + c.work.attention_width / 64);
+    double rate = c.flops.bf16 * c.work.attention_forward;
+    double points = (double)window * (TOKENS - (double)window / 2);
+    assert_true(flops == 4.0 * BATCH * 12 * points * 64);
+    assert_true(fabs(seconds * rate / (flops * ramp) - 1) < 1e-12);
+    assert_true(seconds > before);
+    before = seconds;
+  }
+}
+
 static void test_biased_attention(void **unused) {
   (void)unused;
   const bd_model_options options = {0};
@@ -636,6 +658,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_parts_of_marked_products, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_materialized_attention, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_kernels_of_attention, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_attention_with_a_window, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_biased_attention, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_measured_attention, open, drop_ctx),
   };

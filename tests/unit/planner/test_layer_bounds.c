@@ -132,6 +132,7 @@ static void test_bounds_hold(void **unused) {
   }
   layer_visit_model("tests/oracle/qwen2", "h100:1x4", -1, AS_IT_IS, hold_bounds);
   layer_visit_model("tests/oracle/bert", "h100:1x4", -1, AS_IT_IS, hold_bounds);
+  layer_visit_model("tests/oracle/windows", "h100:1x4", -1, AS_IT_IS, hold_bounds);
 }
 
 enum { DRAWS = 20 };
@@ -262,6 +263,7 @@ static void test_near_choices_are_bounded(void **unused) {
   layer_visit_model("gpt2-tiny", "cpu:1x4", -1, AS_IT_IS, hold_near);
   layer_visit_model("llama-tiny", "h100:1x4", -1, AS_IT_IS, hold_near);
   layer_visit_model("tests/oracle/llama", "h100:1x4", -1, AS_IT_IS, hold_near_tokens);
+  layer_visit_model("tests/oracle/windows", "h100:1x4", -1, AS_IT_IS, hold_near_tokens);
   layer_visit_model("resnet-tiny", "cpu:1x4", -1, AS_IT_IS, hold_near);
   layer_visit_model("unet3d-tiny", "cpu:1x4", -1, AS_IT_IS, hold_near);
   assert_true(drawn > 1000);
