@@ -61,7 +61,10 @@ int64_t bd_memory_attention_bytes(int64_t heads, int64_t group, int64_t tq, int6
 // make, of dk and dv for all keys, of dq for a tile's queries. A tile has as many rows, at least
 // BD_MEMORY_LEAST_TILE, as divide queries and keys. 0: none has, or it is more than a segment.
 enum { BD_MEMORY_LEAST_TILE = 512 };
-int64_t bd_memory_attention_tiles_bytes(int64_t group, int64_t tq, int64_t tk, int64_t d);
+// Of queries that see the last `window` keys (0: all), a tile has all keys that its rows see, and
+// is at most a key shorter than the window.
+int64_t bd_memory_attention_tiles_bytes(int64_t group, int64_t tq, int64_t tk, int64_t d,
+                                        int64_t window);
 
 // How many key-value heads the library segment is to have room for at once. A run has a block for
 // each query head and 128 of its keys; a run of few blocks leaves multiprocessors idle. So these

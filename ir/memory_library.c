@@ -41,23 +41,31 @@ int64_t bd_memory_attention_bytes(int64_t heads, int64_t group, int64_t tq, int6
   return each > most / heads ? 0 : heads * each + REST_BYTES;
 }
 
-// As many rows as divide both and whose scores, `group` times, have their bytes; 0: too few.
-static int64_t tile_rows(int64_t group, int64_t tq, int64_t tk) {
-  int64_t rows = tq < tk ? tq : tk;
-  if (rows > MOST_TILE) rows = MOST_TILE;
-  for (; rows >= BD_MEMORY_LEAST_TILE; --rows)
-    if (tq % rows == 0 && tk % rows == 0 && group <= most_tile_bytes / (2 * rows * rows))
+// The keys of a tile.
+static int64_t tile_keys(int64_t rows, int64_t window) {
+  return window > 0 ? rows + window - 1 : rows;
+}
+
+// As many rows as make up the op and whose scores, `group` times, have their bytes; 0: too few.
+static int64_t tile_rows(int64_t group, int64_t tq, int64_t tk, int64_t window) {
+  int64_t rows = tq < MOST_TILE ? tq : MOST_TILE;
+  if (window > MOST_TILE) return 0;
+  for (; rows >= BD_MEMORY_LEAST_TILE && rows >= window - 1; --rows)
+    if (tq % rows == 0 && (window > 0 || tk % rows == 0) &&
+        group <= most_tile_bytes / (2 * rows * tile_keys(rows, window)))
       return rows;
   return 0;
 }
 
-int64_t bd_memory_attention_tiles_bytes(int64_t group, int64_t tq, int64_t tk, int64_t d) {
-  const int64_t rows = tile_rows(group, tq, tk), most = BD_LIBRARY_MOST_BYTES;
+int64_t bd_memory_attention_tiles_bytes(int64_t group, int64_t tq, int64_t tk, int64_t d,
+                                        int64_t window) {
+  const int64_t rows = tile_rows(group, tq, tk, window), keys = tile_keys(rows, window),
+                most = BD_LIBRARY_MOST_BYTES;
   if (rows == 0 || d > most || tk > most) return 0;
   // Sums of dk and dv; the sum of dq; what a tile makes of the three.
-  const int64_t parts[] = {head_bytes(group, rows, rows, d), product(8, tk, d, 1),
+  const int64_t parts[] = {head_bytes(group, rows, keys, d), product(8, tk, d, 1),
                            product(4, group, rows, d),       product(2, group, rows, d),
-                           product(4, rows, d, 1),           7 * REST_BYTES};
+                           product(4, keys, d, 1),           7 * REST_BYTES};
   int64_t bytes = 0;
   for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
     bytes += parts[i];
@@ -73,12 +81,12 @@ int64_t bd_memory_attention_heads(int64_t group, int64_t tq, int64_t tk, int64_t
   return wanted < within ? wanted : within;
 }
 
-// Of heads whole, or else of tiles of one, which have no window.
+// Of heads whole, or else of tiles of one.
 static int64_t wanted_bytes(const bd_op *op, int64_t heads, int64_t group, int64_t tq, int64_t tk,
                             int64_t d) {
   int64_t bytes = bd_memory_attention_bytes(heads, group, tq, tk, d);
-  if (bytes > 0 || bd_op_find_attr(op, "window")) return bytes;
-  return bd_memory_attention_tiles_bytes(group, tq, tk, d);
+  if (bytes > 0) return bytes;
+  return bd_memory_attention_tiles_bytes(group, tq, tk, d, bd_op_int(op, "window", 0));
 }
 
 bool bd_attention_suits_library(const bd_function *function, const bd_op *op) {

@@ -208,6 +208,14 @@ static void run(bd_rt *rt, const void *args) {
     }
 }
 
+// Tiles are many, and each takes longer than its launch: they would only make graphs large.
+static void run_in_tiles(bd_rt *rt, const call *c) {
+  const bd_cuda_attention *const s = &c->what->shape;
+  clear_unseen(s, c->at[BD_ATTEND_GRAD_DK], bd_cuda_now(rt)->stream);
+  clear_unseen(s, c->at[BD_ATTEND_GRAD_DV], bd_cuda_now(rt)->stream);
+  bd_cuda_run_tiles(rt, s, &c->what->tiles, c->at);
+}
+
 // Whether halves are zeros of either sign.
 static int are_zeros(bd_rt *rt, const char *data, int64_t count) {
   const int64_t most = BD_RT_SCRATCH_FLOATS;
@@ -259,11 +267,10 @@ static int attend(bd_rt *rt, const bd_rt_attention *s, int gradient, const call 
   }
   c.what = find(rt, &shape);
   if (!c.what || !is_planned(c.what)) return 0;
-  // Tiles are many, and each takes longer than its launch: they would only make graphs large.
   if (c.what->plan)
     bd_cuda_do(rt, run, &c, sizeof c);
   else
-    bd_cuda_run_tiles(rt, &shape, &c.what->tiles, c.at);
+    run_in_tiles(rt, &c);
   return 1;
 }
 

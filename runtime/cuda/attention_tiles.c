@@ -19,16 +19,22 @@ static int64_t take(int64_t *end, int64_t numbers, int64_t number_bytes) {
   return at;
 }
 
+// The most keys that a tile has.
+static int64_t keys_of(const bd_cuda_attention *s, int64_t rows) {
+  return s->window ? rows + s->window - 1 : rows;
+}
+
 static places places_of(const bd_cuda_attention *s, int64_t rows) {
-  const int64_t wide = sizeof(float), half = bd_rt_element_bytes(s->dtype), tile = rows * s->d;
+  const int64_t wide = sizeof(float), half = bd_rt_element_bytes(s->dtype), queries = rows * s->d,
+                keys = keys_of(s, rows) * s->d;
   int64_t end = 0;
   places p;
-  p.dk_sum = take(&end, s->keys * s->d, wide);
-  p.dv_sum = take(&end, s->keys * s->d, wide);
-  p.dq_sum = take(&end, s->group * tile, wide);
-  p.dk = take(&end, tile, half);
-  p.dv = take(&end, tile, half);
-  p.dq = take(&end, s->group * tile, half);
+  p.dk_sum = take(&end, s->tk * s->d, wide);
+  p.dv_sum = take(&end, s->tk * s->d, wide);
+  p.dq_sum = take(&end, s->group * queries, wide);
+  p.dk = take(&end, keys, half);
+  p.dv = take(&end, keys, half);
+  p.dq = take(&end, s->group * queries, half);
   p.workspace = end;
   return p;
 }
@@ -37,9 +43,11 @@ static bd_dnn_plan *plan_of(bd_rt *rt, bd_dnn *dnn, const bd_cuda_attention *sha
                             int diagonal, char *why, size_t why_bytes) {
   bd_cuda_attention tile = *shape;
   tile.batch = tile.kv_heads = 1;
-  tile.tq = tile.tk = tile.keys = rows;
-  tile.first = 0;
-  tile.causal = diagonal;
+  tile.tq = rows;
+  tile.tk = tile.keys = diagonal ? rows : keys_of(shape, rows);
+  tile.first = tile.tk - rows;
+  tile.skipped = 0;
+  tile.causal = diagonal || shape->window;
   tile.apart = 1;
   bd_dnn_graph *const graph = bd_dnn_begin(dnn);
   bd_cuda_attention_grad_graph(graph, &tile);
@@ -59,17 +67,23 @@ static int plan_rows(bd_rt *rt, bd_dnn *dnn, const bd_cuda_attention *shape, bd_
 // What the gradients of scores alone take beside the sums.
 static int fits(const bd_rt *rt, const bd_cuda_attention *s, int64_t rows) {
   const int64_t room = rt->device->library_bytes - places_of(s, rows).workspace;
-  return room / bd_rt_element_bytes(s->dtype) / rows / rows >= s->group;
+  return room / bd_rt_element_bytes(s->dtype) / rows / keys_of(s, rows) >= s->group;
+}
+
+// Whether tiles of so many queries make up the shape. A part of the queries begins with a whole
+// window, or with the first key.
+static int divide(const bd_cuda_attention *s, int64_t rows) {
+  if (!s->window) return s->tk % rows == 0;
+  return rows >= s->window - 1 && (s->first == 0 || s->first == s->window - 1);
 }
 
 int bd_cuda_plan_tiles(bd_rt *rt, bd_dnn *dnn, const bd_cuda_attention *shape,
                        bd_cuda_tiles *out_tiles, char *why, size_t why_bytes) {
   int tries = 0;
   *out_tiles = (bd_cuda_tiles){0};
-  if (shape->window) return 0;
   for (int64_t rows = shape->tq; rows >= BD_RT_LEAST_TILE && tries < MOST_TRIES;
        rows = bd_cuda_next_divisor(shape->tq, rows)) {
-    if (shape->tk % rows || shape->keys % rows || !fits(rt, shape, rows)) continue;
+    if (!divide(shape, rows) || !fits(rt, shape, rows)) continue;
     tries++;
     out_tiles->rows = rows;
     if (plan_rows(rt, dnn, shape, out_tiles, why, why_bytes)) return 1;
@@ -77,7 +91,7 @@ int bd_cuda_plan_tiles(bd_rt *rt, bd_dnn *dnn, const bd_cuda_attention *shape,
   if (tries == 0)
     snprintf(why, why_bytes,
              "gradients of one key-value head's scores exceed the %lld bytes of workspace, and so "
-             "do those of tiles that divide its %lld queries and %lld keys",
+             "do those of tiles of its %lld queries and %lld keys",
              (long long)rt->device->library_bytes, (long long)shape->tq, (long long)shape->tk);
   out_tiles->rows = 0;
   return 0;
@@ -134,17 +148,28 @@ static void run_tile(const head *h, int64_t query, int64_t key, int diagonal) {
              h->stream);
 }
 
+// A tile of some queries and `keys` keys from `key` on, added to what there is of dk and dv, and of
+// dq unless it is the first.
+static void add_tile(const head *h, int64_t query, int64_t key, int64_t keys, int diagonal,
+                     int first) {
+  const int64_t d = h->shape->d, sum = key * d * (int64_t)sizeof(float);
+  run_tile(h, query, key, diagonal);
+  add(h, first, h->places.dq, h->places.dq_sum, h->shape->group * h->tiles->rows * d);
+  add(h, 0, h->places.dk, h->places.dk_sum + sum, keys * d);
+  add(h, 0, h->places.dv, h->places.dv_sum + sum, keys * d);
+}
+
 // The tiles of some queries, keys in ascending order.
 static void run_queries(const head *h, int64_t query) {
   const bd_cuda_attention *const s = h->shape;
-  const int64_t rows = h->tiles->rows, tile = rows * s->d, place = s->first + query,
+  const int64_t rows = h->tiles->rows, place = s->first + query,
                 end = s->causal && place + rows < s->tk ? place + rows : s->tk;
-  for (int64_t key = 0; key < end; key += rows) {
-    const int64_t sum = key * s->d * (int64_t)sizeof(float);
-    run_tile(h, query, key, s->causal && key == place);
-    add(h, key == 0, h->places.dq, h->places.dq_sum, s->group * tile);
-    add(h, 0, h->places.dk, h->places.dk_sum + sum, tile);
-    add(h, 0, h->places.dv, h->places.dv_sum + sum, tile);
+  if (s->window) {
+    const int64_t from = place > 0 ? place - s->window + 1 : 0;
+    add_tile(h, query, from, end - from, place == 0, 1);
+  } else {
+    for (int64_t key = 0; key < end; key += rows)
+      add_tile(h, query, key, rows, s->causal && key == place, key == 0);
   }
   round_rows(h, s->group, rows, s->q_row, h->places.dq_sum,
              h->at[BD_ATTEND_GRAD_DQ] + query * s->q_row * bd_rt_element_bytes(s->dtype));
@@ -156,8 +181,8 @@ static void run_head(const head *h) {
                           (size_t)(h->places.dq_sum - h->places.dk_sum), h->stream));
   for (int64_t query = 0; query < s->tq; query += h->tiles->rows)
     run_queries(h, query);
-  round_rows(h, 1, s->keys, s->k_row, h->places.dk_sum, h->at[BD_ATTEND_GRAD_DK]);
-  round_rows(h, 1, s->keys, s->k_row, h->places.dv_sum, h->at[BD_ATTEND_GRAD_DV]);
+  round_rows(h, 1, s->tk, s->k_row, h->places.dk_sum, h->at[BD_ATTEND_GRAD_DK]);
+  round_rows(h, 1, s->tk, s->k_row, h->places.dv_sum, h->at[BD_ATTEND_GRAD_DV]);
 }
 
 void bd_cuda_run_tiles(bd_rt *rt, const bd_cuda_attention *shape, const bd_cuda_tiles *tiles,

@@ -6,7 +6,9 @@
 #include "runtime/cuda/attention.h"
 
 // A tile is `rows` queries and as many keys. Under a causal mask tiles on the diagonal have a plan
-// of their own, and those above it are left out.
+// of their own, and those above it are left out. Queries with a window, which is at most a key
+// longer than `rows`, have one tile, of all keys that they see; `diagonal` is that of the first
+// ones, whose windows begin before all keys.
 typedef struct bd_cuda_tiles {
   int64_t rows; // 0: there are none
   bd_dnn_plan *full, *diagonal;
@@ -14,12 +16,12 @@ typedef struct bd_cuda_tiles {
 
 // Plans the tiles of a gradient in a fixed order: of as many rows as divide its queries and keys,
 // BD_RT_LEAST_TILE at least, and fit the library segment. Returns whether there are such; else
-// `why` says what is lacking. There are none of a window, of which it says nothing.
+// `why` says what is lacking.
 int bd_cuda_plan_tiles(bd_rt *rt, bd_dnn *dnn, const bd_cuda_attention *shape,
                        bd_cuda_tiles *out_tiles, char *why, size_t why_bytes);
 void bd_cuda_free_tiles(bd_cuda_tiles *tiles);
 
-// `at`: the op's buffers by BD_ATTEND_GRAD_*.
+// `at`: the op's buffers by BD_ATTEND_GRAD_*. Of dk and dv, the keys that the library has.
 void bd_cuda_run_tiles(bd_rt *rt, const bd_cuda_attention *shape, const bd_cuda_tiles *tiles,
                        char *const *at);
 #endif

@@ -52,6 +52,8 @@ static const trial trials[] = {
     {"a part of queries that see all keys", 1, 512, 4096, 4, 2, 64, 0, BD_RT_BF16, 1, 0, 0, 0},
     {"a tile of 8192 rows", 1, 8192, 8192, 1, 4, 128, 0, BD_RT_BF16, 1, 0, 0, 1},
     {"a tile on the diagonal", 1, 8192, 8192, 1, 4, 128, 1, BD_RT_BF16, 1, 0, 0, 1},
+    {"a tile of 4096 rows and their windows", 1, 4096, 8191, 1, 4, 128, 1, BD_RT_BF16, 1, 1, 4096,
+     1},
     {"a tile of 16384 rows of one head in f16", 1, 16384, 16384, 1, 1, 64, 1, BD_RT_F16, 1, 0, 0,
      1},
 };

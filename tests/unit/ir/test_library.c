@@ -81,8 +81,8 @@ static void test_models(void **state) {
   config.window = 1000; // all scores exist all the same
   assert_int_equal(segment_of(&config, BD_BF16), (512 + 8 + 1) * MIB);
   config = llama_of(32768, 1);
-  config.window = 1000; // has no tiles
-  assert_int_equal(segment_of(&config, BD_BF16), 32 * MIB);
+  config.window = 1025; // 8192 rows by 9216 keys; sums of keys and of queries, what a tile makes
+  assert_int_equal(segment_of(&config, BD_BF16), (144 + 16 + 2 + 1 + 3) * MIB);
 }
 
 // What cuDNN does not take, and what is too much, leaves the least.
@@ -165,12 +165,17 @@ static void test_attention(void **state) {
 // query heads, of 16384 of one, and none where no tile divides the tokens or its sums are too many.
 static void test_tiles(void **state) {
   (void)state;
-  assert_int_equal(bd_memory_attention_tiles_bytes(4, 131072, 131072, 128), 717227776);
-  assert_int_equal(bd_memory_attention_tiles_bytes(1, 32768, 32768, 64), 564135680);
-  assert_int_equal(bd_memory_attention_tiles_bytes(4, 131071, 131071, 128), 0);
-  assert_int_equal(bd_memory_attention_tiles_bytes(4, (int64_t)1 << 21, (int64_t)1 << 21, 128), 0);
-  assert_int_equal(bd_memory_attention_tiles_bytes(INT64_MAX, 4096, 4096, 128), 0);
-  assert_int_equal(bd_memory_attention_tiles_bytes(1, INT64_MAX, INT64_MAX, INT64_MAX), 0);
+  assert_int_equal(bd_memory_attention_tiles_bytes(4, 131072, 131072, 128, 0), 717227776);
+  assert_int_equal(bd_memory_attention_tiles_bytes(1, 32768, 32768, 64, 0), 564135680);
+  assert_int_equal(bd_memory_attention_tiles_bytes(4, 131071, 131071, 128, 0), 0);
+  assert_int_equal(bd_memory_attention_tiles_bytes(4, (int64_t)1 << 21, (int64_t)1 << 21, 128, 0),
+                   0);
+  // 4096 rows by 8191 keys; a window of which no tile has room.
+  assert_int_equal(bd_memory_attention_tiles_bytes(4, 32768, 32768, 128, 4096), 335543552);
+  assert_int_equal(bd_memory_attention_tiles_bytes(4, 32768, 32768, 128, 16000), 0);
+  assert_int_equal(bd_memory_attention_tiles_bytes(1, 32768, 32768, 128, INT64_MAX), 0);
+  assert_int_equal(bd_memory_attention_tiles_bytes(INT64_MAX, 4096, 4096, 128, 0), 0);
+  assert_int_equal(bd_memory_attention_tiles_bytes(1, INT64_MAX, INT64_MAX, INT64_MAX, 0), 0);
 }
 
 // Room for one head is what the longest attention wants for it, and never more.
