@@ -28,7 +28,8 @@ BD_NODISCARD bd_status bd_versions_get(bd_versions *versions, bd_id source, int 
 bd_id bd_versions_first(const bd_versions *versions, bd_id source, int stage);
 
 // The sharding in which a sum of values with these shardings is formed: along each axis what they
-// share, partial sums included, else cut as the first one is that is; the others lose no more by it.
+// share, partial sums included, else cut as the first one is that is; the others lose no more by
+// it.
 bd_sharding bd_sum_sharding(const bd_module *module, const bd_type *type, int count,
                             const bd_sharding *const *shardings);
 

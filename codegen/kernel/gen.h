@@ -14,16 +14,16 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
 
-#define BD_GEN_LANES 32         // of a row, and of a warp
-#define BD_GEN_POINT_LANES 16   // of elementwise kernels on the host
-#define BD_GEN_WALK_LANES 8     // of those whose points walk along a dimension
-#define BD_GEN_CHUNK 16384      // elements in a host chunk, about
-#define BD_GEN_THREADS 256      // of a GPU block
-#define BD_GEN_ROOMY_BLOCKS 2   // on a multiprocessor, where ptxas would spill to have more
-#define BD_GEN_MOST_AHEAD 4     // packs that a GPU's thread asks for before it uses the first
-#define BD_GEN_AHEAD_BLOCKS 4   // of kernels that read ahead along lanes
-#define BD_GEN_LONG_ROW 2048    // elements from which a GPU takes a row by a whole block
-#define BD_GEN_ALIGNED 16       // bytes that a GPU moves at once; every buffer begins at a multiple
+#define BD_GEN_LANES 32       // of a row, and of a warp
+#define BD_GEN_POINT_LANES 16 // of elementwise kernels on the host
+#define BD_GEN_WALK_LANES 8   // of those whose points walk along a dimension
+#define BD_GEN_CHUNK 16384    // elements in a host chunk, about
+#define BD_GEN_THREADS 256    // of a GPU block
+#define BD_GEN_ROOMY_BLOCKS 2 // on a multiprocessor, where ptxas would spill to have more
+#define BD_GEN_MOST_AHEAD 4   // packs that a GPU's thread asks for before it uses the first
+#define BD_GEN_AHEAD_BLOCKS 4 // of kernels that read ahead along lanes
+#define BD_GEN_LONG_ROW 2048  // elements from which a GPU takes a row by a whole block
+#define BD_GEN_ALIGNED 16     // bytes that a GPU moves at once; every buffer begins at a multiple
 
 struct bd_kernel_set {
   bool cuda;

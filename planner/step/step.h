@@ -49,7 +49,7 @@ double bd_step_emitted_seconds(bd_schedule schedule, int stages, int micro_batch
                                const bd_stage_seconds *stage);
 
 // Seconds of a step of `plan`, whose stages are predicted, pass by pass; where messages pass over
-// stages or nobody told them, message by message (planner/step/messages.h), but no less than pass by
-// pass without what passes over stages.
+// stages or nobody told them, message by message (planner/step/messages.h), but no less than pass
+// by pass without what passes over stages.
 BD_NODISCARD bd_status bd_step_plan_seconds(bd_ctx *ctx, const bd_plan *plan, double *out_seconds);
 #endif
