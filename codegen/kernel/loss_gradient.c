@@ -4,6 +4,7 @@
 
 enum {
   TOTAL_THREADS = 512,      // of the block that adds up losses
+  LONG_ROW_THREADS = 768,   // with 1024 they have too few registers
   LONGEST_BESIDE = 1 << 17, // bytes of a row that a multiprocessor takes beside another
 };
 
@@ -131,7 +132,7 @@ int bd_loss_threads(const bd_gen *g) {
   int64_t row = logits->type.dims[logits->type.rank - 1];
   if (row < BD_GEN_LONG_ROW) return BD_GEN_THREADS;
   int64_t bytes = row * bd_dtype_bytes(logits->type.dtype);
-  return bytes > LONGEST_BESIDE ? BD_LOSS_ROW_THREADS : BD_LOSS_ROW_THREADS / 2;
+  return bytes > LONGEST_BESIDE ? LONG_ROW_THREADS : BD_LOSS_ROW_THREADS / 2;
 }
 
 // Part 0 takes rows, part 1 adds up what they have left in the place of their log-sum-exps, in the

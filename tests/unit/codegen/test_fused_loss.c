@@ -25,7 +25,7 @@ typedef struct loss_case {
 } loss_case;
 
 // Rows that fill packs, that begin and end within one, that are taken by elements, and, from 2048
-// elements on, by blocks: of 512 threads, of 1024.
+// elements on, by blocks: of 512 threads, of 768.
 static const loss_case cases[] = {
     {3, {7, 3, 72}, BD_BF16, true, false},
     {2, {7, 1003}, BD_F32, true, true},
