@@ -193,7 +193,7 @@ LLVMValueRef bd_attention_last(bd_attention *a, LLVMValueRef key) {
   if (!a->window) return all;
   LLVMValueRef end = LLVMBuildNSWAdd(g->b, key, bd_gen_long(g, BD_TILE - 1 + a->window), "");
   if (a->first_query) end = LLVMBuildNSWSub(g->b, end, a->first_query, "");
-  return LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, end, all, ""), end, all, "");
+  return bd_gen_smaller(g, end, all);
 }
 
 LLVMValueRef bd_attention_sees(bd_attention *a, LLVMValueRef query, LLVMValueRef key) {
@@ -223,7 +223,7 @@ LLVMValueRef bd_attention_end(bd_attention *a, LLVMValueRef first) {
   if (!a->causal) return all;
   LLVMValueRef end = bd_attention_place(a, first);
   end = LLVMBuildNSWAdd(g->b, end, bd_gen_long(g, BD_TILE), "");
-  return LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, end, all, ""), end, all, "");
+  return bd_gen_smaller(g, end, all);
 }
 
 LLVMValueRef bd_attention_score(bd_attention *a, LLVMValueRef product, LLVMValueRef query,
