@@ -2,8 +2,7 @@
 #include <string.h>
 
 static const bd_json *find(const bd_hf_member *member) {
-  const bd_json *value = member->object ? bd_json_find(member->object, member->key) : NULL;
-  return value && value->kind != BD_JSON_NULL ? value : NULL;
+  return member->object ? bd_json_given(member->object, member->key) : NULL;
 }
 
 static bool is_number(const bd_json *value) {

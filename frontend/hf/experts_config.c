@@ -83,8 +83,8 @@ bd_status bd_hf_read_qwen3_moe(bd_ctx *ctx, const bd_json *json, bd_llama_config
                                          .gate = ".gate_proj.weight",
                                          .up = ".up_proj.weight",
                                          .down = ".down_proj.weight"};
-  const bd_json *newer = bd_json_find(json, "num_local_experts");
-  const char *count = newer && newer->kind != BD_JSON_NULL ? "num_local_experts" : "num_experts";
+  const char *count =
+      bd_json_given(json, "num_local_experts") ? "num_local_experts" : "num_experts";
   bool of_chosen = false;
   BD_TRY(bd_hf_agree_keys(ctx, json, "num_experts", "num_local_experts"));
   BD_TRY(bd_hf_read_normed(ctx, json, c));

@@ -94,8 +94,8 @@ static bool is_listed(const char *key, const char *const *keys) {
 }
 
 static bd_status refuse_heads_pruned(bd_ctx *ctx, const bd_json *json) {
-  const bd_json *heads = bd_json_find(json, "pruned_heads");
-  if (!heads || heads->kind == BD_JSON_NULL || heads->count == 0) return BD_OK;
+  const bd_json *heads = bd_json_given(json, "pruned_heads");
+  if (!heads || heads->count == 0) return BD_OK;
   return bd_fail(ctx, BD_UNSUPPORTED, heads->loc, "\"pruned_heads\" are not supported");
 }
 

@@ -76,8 +76,8 @@ static bd_status read_variants(bd_ctx *ctx, const bd_json *json, bool in_part, b
 }
 
 static bd_status refuse(bd_ctx *ctx, const bd_json *json, const char *key, const char *family) {
-  const bd_json *member = bd_json_find(json, key);
-  if (!member || member->kind == BD_JSON_NULL) return BD_OK;
+  const bd_json *member = bd_json_given(json, key);
+  if (!member) return BD_OK;
   return bd_fail(ctx, BD_UNSUPPORTED, member->loc, "\"%s\" is not supported of a %s model", key,
                  family);
 }

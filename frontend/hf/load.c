@@ -116,8 +116,8 @@ bd_status bd_hf_load(bd_ctx *ctx, const char *folder, const bd_model_options *op
   BD_TRY(bd_json_read(ctx, path, &json));
   const char *model_type = NULL;
   BD_TRY(bd_json_string(ctx, json, "model_type", true, &model_type));
-  const bd_json *quantization = bd_json_find(json, "quantization_config");
-  if (quantization && quantization->kind != BD_JSON_NULL)
+  const bd_json *quantization = bd_json_given(json, "quantization_config");
+  if (quantization)
     return bd_fail(ctx, BD_UNSUPPORTED, quantization->loc, "quantized models are not supported");
   for (int i = 0; i < FAMILIES; ++i) {
     if (strcmp(families[i].model_type, model_type) != 0) continue;

@@ -62,10 +62,9 @@ bd_status bd_hf_refuse_true(bd_ctx *ctx, const bd_json *json, const char *key) {
 void bd_hf_tell_defaults(bd_ctx *ctx, const bd_json *json, const bd_hf_size *sizes) {
   bd_text absent = bd_text_init(ctx->arena);
   for (const bd_hf_size *size = sizes; size->key; size++) {
-    const bd_json *member = bd_json_find(json, size->key);
-    if (member && member->kind != BD_JSON_NULL) continue;
+    if (bd_json_given(json, size->key)) continue;
     bd_text_addf(&absent, "%s\"%s\" (%s%lld)", absent.length ? ", " : "", size->key,
-                 member ? "null: " : "", (long long)size->taken);
+                 bd_json_find(json, size->key) ? "null: " : "", (long long)size->taken);
   }
   if (absent.length)
     bd_warn(ctx, json->loc, "sizes that are left out take the defaults of transformers: %s",

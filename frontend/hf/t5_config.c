@@ -63,12 +63,11 @@ static bd_status check_perceptron(bd_ctx *ctx, const bd_json *json, const bd_t5_
   BD_TRY(bd_json_bool(ctx, json, "is_gated_act", false, &gated));
   if (activation == c->activation && gated == c->gated) return BD_OK;
   const char *key = gated == c->gated ? "dense_act_fn" : "is_gated_act";
-  const bd_json *whole = bd_json_find(json, "feed_forward_proj");
-  bool said = whole && whole->kind != BD_JSON_NULL;
+  const bd_json *whole = bd_json_given(json, "feed_forward_proj");
   return bd_fail(ctx, BD_INVALID, bd_hf_place(json, key),
                  "\"%s\" is %s, but \"feed_forward_proj\" is %s; leave one of them", key,
                  bd_json_describe(ctx, bd_json_find(json, key)),
-                 said ? bd_json_describe(ctx, whole) : "left out and so \"relu\"");
+                 whole ? bd_json_describe(ctx, whole) : "left out and so \"relu\"");
 }
 
 // An activation, or gated- and one; gated-gelu is transformers' name for gated-gelu_new.

@@ -5,16 +5,11 @@
 // transformers' defaults.
 enum { MAX_WINDOW_LAYERS = 28, SLIDING_WINDOW = 4096 };
 
-static bool says(const bd_json *json, const char *key) {
-  const bd_json *member = bd_json_find(json, key);
-  return member && member->kind != BD_JSON_NULL;
-}
-
 // What is said of layer `i` by name must be what the two other members say of it.
 static bd_status check_layer(bd_ctx *ctx, const bd_json *json, const bd_json *type, int64_t i,
                              bool sliding, bool used, int64_t first) {
-  bool numbered = says(json, "max_window_layers");
-  if (!says(json, "use_sliding_window") || (used && !numbered)) return BD_OK;
+  bool numbered = bd_json_given(json, "max_window_layers");
+  if (!bd_json_given(json, "use_sliding_window") || (used && !numbered)) return BD_OK;
   if (sliding == (used && i >= first)) return BD_OK;
   const char *other = used ? bd_intern_f(ctx, "\"max_window_layers\" is %lld", (long long)first)
                            : "\"use_sliding_window\" is false";
@@ -71,10 +66,10 @@ bd_status bd_hf_window_of_some(bd_ctx *ctx, const bd_json *json, bd_llama_config
 
 bd_status bd_hf_window_of_all(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   int64_t unused = 0;
-  bool *windowed = BD_NEW_ARRAY(ctx->arena, bool, c->layers), used = false;
+  bool used = false;
   BD_TRY(bd_json_bool(ctx, json, "use_sliding_window", false, &used));
   BD_TRY(bd_json_int(ctx, json, "max_window_layers", false, 0, INT32_MAX, &unused));
-  for (int64_t i = 0; i < c->layers; ++i)
-    windowed[i] = used;
-  return read_window(ctx, json, windowed, c);
+  BD_TRY(read_window(ctx, json, NULL, c));
+  if (!used) c->window = 0;
+  return BD_OK;
 }

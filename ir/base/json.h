@@ -38,6 +38,8 @@ BD_NODISCARD bd_status bd_json_read(bd_ctx *ctx, const char *path, const bd_json
 
 // The member, or NULL.
 const bd_json *bd_json_find(const bd_json *object, const char *key);
+// The member, or NULL where it is absent or null.
+const bd_json *bd_json_given(const bd_json *object, const char *key);
 
 // A value as diagnostics name it. Lives in ctx->arena.
 const char *bd_json_describe(bd_ctx *ctx, const bd_json *value);

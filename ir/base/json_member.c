@@ -41,6 +41,11 @@ static bd_status check_object(bd_ctx *ctx, const bd_json *object) {
                  bd_json_describe(ctx, object));
 }
 
+const bd_json *bd_json_given(const bd_json *object, const char *key) {
+  const bd_json *member = bd_json_find(object, key);
+  return member && member->kind != BD_JSON_NULL ? member : NULL;
+}
+
 // The member; NULL when it is absent or null and need not be there.
 static bd_status get(bd_ctx *ctx, const bd_json *object, const char *key, bool required,
                      const char *wanted, const bd_json **out_member) {
