@@ -124,8 +124,6 @@ void bd_emit_epilogue(const bd_emit_body *body, const bd_op *op, const bd_epilog
 void bd_emit_collective(bd_emitter *emitter, bd_text *text, const bd_function *function,
                         const bd_op *op, const char *in, const char *out);
 
-// The number of a function of the module.
-int bd_emit_function_index(const bd_module *module, const bd_function *function);
 // Whether a call of function `number` on this stage is followed by one whose gathers begin before
 // step `step` of it (-1: before any step, or after all).
 bool bd_emit_begins_ahead(const bd_emitter *emitter, int number, int step);

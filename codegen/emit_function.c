@@ -36,13 +36,6 @@ bool bd_emit_is_passed(const bd_function *function, int index) {
   return function->values[function->params[index]].segment != BD_SEGMENT_TAPE;
 }
 
-int bd_emit_function_index(const bd_module *module, const bd_function *function) {
-  int index = 0;
-  while (module->functions[index] != function)
-    index++;
-  return index;
-}
-
 bool bd_emit_makes_gradient(const bd_emitter *emitter, int number) {
   return emitter->fused[number].losses.any;
 }
@@ -57,8 +50,7 @@ bool bd_emit_begins_ahead(const bd_emitter *emitter, int number, int step) {
       continue;
     int call = bd_prefetch_next(module, i);
     if (call < 0) continue;
-    int next =
-        bd_emit_function_index(module, bd_module_find(module, module->main->ops[call].callee));
+    int next = bd_module_number(module, bd_module_find(module, module->main->ops[call].callee));
     const bd_prefetch *prefetch = &emitter->prefetch[next];
     for (int k = 0; k < prefetch->fusion.step_count; ++k)
       if (prefetch->begin[k] == BD_PREFETCH_AHEAD &&

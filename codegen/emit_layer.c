@@ -8,7 +8,7 @@ const bd_function *bd_emit_callee(const bd_emit_pass *pass, const bd_op *op) {
 // The number in the module of the function that op `call` of main calls.
 static int function_of(const bd_emit_pass *pass, int call) {
   const bd_function *callee = bd_emit_callee(pass, &pass->main->ops[call]);
-  return bd_emit_function_index(pass->emitter->module, callee);
+  return bd_module_number(pass->emitter->module, callee);
 }
 
 static bool gathers_ahead(const bd_prefetch *prefetch) {

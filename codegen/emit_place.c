@@ -29,10 +29,8 @@ bd_place bd_emit_result_place(const bd_emit_pass *pass, int op, int index) {
 }
 
 bd_place bd_emit_loss_gradient_place(const bd_emit_pass *pass) {
-  const bd_module *module = pass->emitter->module;
-  int index = module->input_count + module->weight_count;
-  if (index >= pass->main->param_count) return (bd_place){.segment = BD_SEGMENT_NONE};
-  return pass->emitter->layout.values[pass->main->params[index]];
+  bd_id id = bd_module_loss_gradient(pass->emitter->module);
+  return id == BD_NO_ID ? (bd_place){.segment = BD_SEGMENT_NONE} : pass->emitter->layout.values[id];
 }
 
 static void add_slots(const bd_emit_pass *pass, const int64_t *slots, int count) {

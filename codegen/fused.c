@@ -28,8 +28,7 @@ bool bd_fused_makes_gradient(const bd_module *module, const bd_fused *fused, int
   for (int i = 0; i < main->op_count; ++i) {
     if (main->ops[i].kind != BD_OP_CALL || main->ops[i].stage != stage) continue;
     const bd_function *callee = bd_module_find(module, main->ops[i].callee);
-    for (int f = 0; f < module->function_count; ++f)
-      if (module->functions[f] == callee && fused[f].losses.any) return true;
+    if (fused[bd_module_number(module, callee)].losses.any) return true;
   }
   return false;
 }

@@ -18,13 +18,6 @@ typedef struct loss {
   int lse, xent, gradient;
 } loss;
 
-static int number_of(const bd_module *module, const bd_function *function) {
-  int number = 0;
-  while (module->functions[number] != function)
-    ++number;
-  return number;
-}
-
 // The step that an op is alone, or -1.
 static int step_of(const side *s, int op) {
   for (int step = 0; step < s->fusion->step_count; ++step)
@@ -54,12 +47,11 @@ static bd_id restored(const search *s, bd_id saved) {
 static bool is_loss_gradient(const search *s, bd_id id) {
   const bd_function *b = s->backward.function, *main = s->module->main;
   int param = bd_ids_find(b->params, b->param_count, id) - b->restore_count;
-  int index = s->module->input_count + s->module->weight_count;
-  if (param < 0 || index >= main->param_count) return false;
+  if (param < 0) return false;
   for (int i = 0; i < main->op_count; ++i) {
     const bd_op *op = &main->ops[i];
     if (op->kind == BD_OP_CALL && bd_module_find(s->module, op->callee) == b &&
-        op->in[param] != main->params[index])
+        op->in[param] != bd_module_loss_gradient(s->module))
       return false;
   }
   return true;
@@ -109,7 +101,7 @@ static bool find_loss(const search *s, int xent, loss *out_loss) {
 }
 
 static side side_of(const search *s, const bd_function *function) {
-  return (side){function, &s->prefetch[number_of(s->module, function)].fusion};
+  return (side){function, &s->prefetch[bd_module_number(s->module, function)].fusion};
 }
 
 void bd_fused_loss_find(bd_ctx *ctx, const bd_module *module, int function,

@@ -52,15 +52,8 @@ static int64_t take(laying *l, bd_segment segment, int64_t bytes) {
   return offset;
 }
 
-static int function_index(const laying *l, const bd_function *function) {
-  for (int i = 0; i < l->module->function_count; ++i)
-    if (l->module->functions[i] == function) return i;
-  assert(false);
-  return -1;
-}
-
 static bd_status place_function(laying *l, const bd_function *called) {
-  int index = function_index(l, called);
+  int index = bd_module_number(l->module, called);
   if (l->workspace_bytes[index] >= 0) return BD_OK;
   bd_function *function = l->module->functions[index];
   l->tape_bytes[index] = 0;
@@ -87,7 +80,7 @@ static int64_t *workspaces(const laying *l) {
   for (int i = 0; i < l->main->op_count; ++i) {
     const bd_function *callee = callee_of(l, &l->main->ops[i]);
     if (!callee) continue;
-    int64_t height = l->workspace_bytes[function_index(l, callee)];
+    int64_t height = l->workspace_bytes[bd_module_number(l->module, callee)];
     int64_t *most = &bytes[l->main->ops[i].stage];
     if (height > *most) *most = height;
   }
@@ -100,7 +93,7 @@ static void place_early(laying *l, const int64_t *stage_bytes) {
   for (int i = 0; i < l->main->op_count; ++i) {
     const bd_function *callee = callee_of(l, &l->main->ops[i]);
     if (!callee) continue;
-    int index = function_index(l, callee);
+    int index = bd_module_number(l->module, callee);
     int64_t bytes = stage_bytes[l->main->ops[i].stage];
     if (room[index] == 0 || bytes < room[index]) room[index] = bytes;
   }
@@ -181,7 +174,7 @@ static void place_calls(laying *l) {
     const bd_function *callee = callee_of(l, op);
     for (int k = 0; k < op->in_count; ++k)
       if (callee->is_weight[k]) place_weight(l, op->in[k]);
-    int64_t tape = l->tape_bytes[function_index(l, callee)];
+    int64_t tape = l->tape_bytes[bd_module_number(l->module, callee)];
     l->layout->tapes[i] = (bd_place){BD_SEGMENT_TAPE, take(l, BD_SEGMENT_TAPE, tape), 0};
     if (l->backward_of[i] < 0) continue;
     l->layout->tapes[l->backward_of[i]] = l->layout->tapes[i];

@@ -95,6 +95,18 @@ bd_function *bd_module_find(const bd_module *module, const char *name) {
   return NULL;
 }
 
+int bd_module_number(const bd_module *module, const bd_function *function) {
+  int number = 0;
+  while (module->functions[number] != function)
+    ++number;
+  return number;
+}
+
+bd_id bd_module_loss_gradient(const bd_module *module) {
+  int index = module->input_count + module->weight_count;
+  return index < module->main->param_count ? module->main->params[index] : BD_NO_ID;
+}
+
 bd_type bd_value_local_type(const bd_module *module, const bd_value *value) {
   return bd_local_type(&module->mesh, &value->sharding, &value->type, module->micro_batch);
 }

@@ -207,6 +207,11 @@ int bd_module_add_weight(bd_ctx *ctx, bd_module *module, bd_weight weight);
 int64_t bd_storage_count(const bd_storage *storage);
 const char *bd_storage_name(bd_ctx *ctx, const bd_storage *storage, int64_t number);
 bd_function *bd_module_find(const bd_module *module, const char *name);
+// The number of a function of the module.
+int bd_module_number(const bd_module *module, const bd_function *function);
+// Main's parameter that is the gradient of the loss, behind inputs and weights; BD_NO_ID: it has
+// none.
+bd_id bd_module_loss_gradient(const bd_module *module);
 // Whether a collective of the function takes a value.
 bool bd_function_moves(const bd_function *function, bd_id value);
 // Whether an op of main calls a forward function.

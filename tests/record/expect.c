@@ -101,10 +101,6 @@ static bool is_of_library(const builder *b, const bd_function *f, const bd_op *o
   return b->ways->attention && bd_attention_suits_library(f, op) && !adds;
 }
 
-static bd_id loss_gradient(const builder *b) {
-  return b->main->params[b->module->input_count + b->module->weight_count];
-}
-
 // A loss leaves what its backward call makes of the logits: the gradient, in their place.
 static void use_gradient(builder *b, int call, const bd_function *f, bd_id logits) {
   int backward = call + 1;
@@ -137,7 +133,7 @@ static void add_kernel(builder *b, int call, const bd_kernel *k) {
       use_gradient(b, call, f, k->out[n]);
     else
       use_in_call(b, call, f, k->out[n], k->accumulate[n] ? RECORD_UPDATE : RECORD_WRITE);
-  if (k->with_gradient) use_in_main(b, loss_gradient(b), RECORD_READ);
+  if (k->with_gradient) use_in_main(b, bd_module_loss_gradient(b->module), RECORD_READ);
   // A place of its own behind the call's values.
   if (k->scratch && !library)
     add_use(b, RECORD_SCRATCH, number_of_call(b, call, f->value_count),
@@ -236,11 +232,7 @@ static void add_parts(builder *b, int call, int function, int step) {
 
 // The number of the function that an op of main calls.
 static int function_of(const builder *b, int call) {
-  const bd_function *const f = bd_module_find(b->module, b->main->ops[call].callee);
-  int number = 0;
-  while (b->module->functions[number] != f)
-    number++;
-  return number;
+  return bd_module_number(b->module, bd_module_find(b->module, b->main->ops[call].callee));
 }
 
 // The record has work of the step of this mark.
@@ -352,7 +344,7 @@ static void add_inputs(builder *b, bool backward) {
   for (int i = 0; !backward && i < b->module->input_count; i++)
     add_input(b, kinds[b->module->inputs[i]], b->main->params[i]);
   if (backward != bd_fused_makes_gradient(b->module, b->fused, b->e->stage))
-    add_input(b, RECORD_LOSS_GRADIENT, loss_gradient(b));
+    add_input(b, RECORD_LOSS_GRADIENT, bd_module_loss_gradient(b->module));
 }
 
 static void add_loss(builder *b) {

@@ -128,9 +128,8 @@ static void deal_layers(maker *m, bd_plan *plan, const int *strategy_of) {
     calls += main->ops[i].kind == BD_OP_CALL && !bd_op_find_attr(&main->ops[i], "of");
   plan->ranges = BD_NEW_ARRAY(m->ctx->arena, bd_layer_range, calls);
   for (int call = 0; call < calls; ++call) {
-    int function = 0;
-    while (m->train->functions[function] != bd_module_find(m->train, main->ops[call].callee))
-      ++function;
+    int function =
+        bd_module_number(m->train, bd_module_find(m->train, main->ops[call].callee));
     int stage = call * plan->stages / calls, strategy = strategy_of[function];
     bd_layer_range *last = plan->range_count ? &plan->ranges[plan->range_count - 1] : NULL;
     if (last && last->stage == stage && last->strategy == strategy)
