@@ -113,7 +113,7 @@ int bd_batch_add(bd_search *s, int index) {
   // hand. Fine meshes have their turn when that is nearly as good as it becomes.
   bd_bound_kind kind = from->kind;
   if (kind < BD_BOUND_APART && bd_setting_is_fine(&from->of.setting)) kind = BD_BOUND_APART;
-  if (kind < BD_BOUND_SKETCH && !s->found) kind = BD_BOUND_SKETCH;
+  if (kind < BD_BOUND_SKETCH && isinf(s->agenda.best_seconds)) kind = BD_BOUND_SKETCH;
   if (kind < BD_BOUND_ROOM && bd_search_is_late(s)) kind = BD_BOUND_ROOM;
   bd_item bounded = *from;
   bounded.kind = kind;

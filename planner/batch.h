@@ -17,6 +17,7 @@ typedef struct bd_search {
   bd_model_runs runs;
   bd_workers *workers;
   double deadline;
+  double wanted_seconds; // plans that take less are looked for; INFINITY: any
   bd_search_cut cut;
   bd_agenda agenda;
   int attempt_count; // of the batch at hand

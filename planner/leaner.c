@@ -1,5 +1,6 @@
 #include "planner/leaner.h"
 #include "planner/sweep.h"
+#include <math.h>
 
 enum {
   SHORT_STEPS = 3, // of a byte towards leaner plans, before they become longer
@@ -14,6 +15,7 @@ static bd_status search_within(bd_search *s, int64_t cap_bytes, bool lean, bd_se
                        .scene = s->scene,
                        .workers = s->workers,
                        .deadline = s->deadline,
+                       .wanted_seconds = INFINITY,
                        .shown = true,
                        .lean = lean};
   again->scene.runs = &again->runs;

@@ -40,7 +40,7 @@ typedef struct bd_plan_request {
   int recompute;                     // -1: open; 0: save all; 1: recompute all that can be
   const bd_constraints *constraints; // more of them; NULL: none
   bool one_head; // libraries on GPUs have room for the gradients of one key-value head alone; else
-                 // for more, and where nothing fits so, for one
+                 // for more, and where nothing fits so or plans are much slower, for one
   bool any;      // the first plan that fits will do; how lean plans get is not wanted
   bool rough; // to compare with: pipelines are constructed where they can be, and where none fits,
               // the leanest that the search comes by will do

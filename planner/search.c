@@ -12,6 +12,10 @@
 #include <math.h>
 #include <string.h>
 
+// With room for one key-value head plans are wanted that are faster than with more by this factor:
+// libraries keep GPUs less busy so, which costs do not tell.
+#define DEAR_ROOM 1.05
+
 static const char *ending(const bd_search *s) {
   static const char *const words[] = {"whole space searched", "stopped by the time limit",
                                       "stopped by an interrupt"};
@@ -21,7 +25,9 @@ static const char *ending(const bd_search *s) {
 static bd_status search_all(bd_search *s) {
   BD_TRY(bd_agenda_open(s->ctx, &s->scene, s->lean, &s->agenda));
   if (s->scene.request->any) return bd_sweep_any(s);
+  s->agenda.best_seconds = s->wanted_seconds;
   BD_TRY(bd_sweep_fastest(s));
+  if (!s->found && isfinite(s->wanted_seconds)) return BD_OK;
   bool late = bd_search_is_late(s);
   BD_TRY(bd_sweep_leanest(s));
   if (late && s->cut == BD_NOT_CUT) s->cut = BD_CUT_BY_TIME;
@@ -63,14 +69,18 @@ static bd_module target(const bd_module *train, const bd_plan_request *request) 
   return targeted;
 }
 
+// Plans that take less than `wanted_seconds` are looked for; INFINITY: any. `last`: no other search
+// follows where nothing fits.
 static bd_status look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
-                      const bd_plan_request *request, bool last, bd_search_outcome *out) {
+                      const bd_plan_request *request, double wanted_seconds, bool last,
+                      bd_search_outcome *out) {
   bd_module targeted = target(train, request);
   bd_search *s = BD_NEW(ctx->arena, bd_search);
   *s = (bd_search){.ctx = ctx,
                    .runs = bd_model_runs_find(ctx, &targeted, request->constraints),
+                   .wanted_seconds = wanted_seconds,
                    .last = last,
-                   .shown = request->any,
+                   .shown = request->any || isfinite(wanted_seconds),
                    .lean = request->any};
   int64_t cap = bd_least_room_bytes(cluster, request);
   s->scene = (bd_scene){&targeted,
@@ -89,6 +99,18 @@ static bd_status look(bd_ctx *ctx, const bd_module *train, const bd_cluster *clu
   return status;
 }
 
+// With less room for libraries, in the time that is left, where nothing fits with more, or only
+// what is much slower.
+static bd_status look_with_less(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
+                                const bd_plan_request *less, bd_search_outcome *out) {
+  bd_search_outcome other;
+  bool dear = out->found;
+  double wanted = dear ? out->plan.step_seconds / DEAR_ROOM : INFINITY;
+  BD_TRY(look(ctx, train, cluster, less, wanted, !dear, &other));
+  if (!dear || (other.found && other.plan.step_seconds < wanted)) *out = other;
+  return BD_OK;
+}
+
 bd_status bd_plan_look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                        const bd_plan_request *request, bd_search_outcome *out) {
   bd_plan_request less = *request;
@@ -96,10 +118,10 @@ bd_status bd_plan_look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cl
   less.one_head = true;
   bd_module full = target(train, request), least = target(train, &less);
   bool last = bd_memory_library_bytes(&full) == bd_memory_library_bytes(&least);
-  BD_TRY(look(ctx, train, cluster, request, last, out));
-  if (last || out->found || out->interrupted) return BD_OK;
+  BD_TRY(look(ctx, train, cluster, request, INFINITY, last, out));
+  if (last || out->interrupted || (out->found && (out->cut || request->any))) return BD_OK;
   less.limit_seconds = fmax(0, out->deadline - bd_clock_seconds());
-  return look(ctx, train, cluster, &less, true, out);
+  return look_with_less(ctx, train, cluster, &less, out);
 }
 
 // Searches that were cut short tell how far they came.

@@ -205,6 +205,7 @@ static bd_plan_request own_request(const comparing *c) {
   request.constraints = c->request->constraints;
   if (!bd_constraints_have_degrees(request.constraints)) request.mesh = c->plan->mesh;
   request.micro_batch = c->plan->micro_batch;
+  request.one_head = c->plan->one_head;
   request.exact = true;
   return request;
 }
@@ -259,12 +260,13 @@ static void look_with_all_states(comparing *c) {
   if (splits) look_with_states(c, 2);
 }
 
-// Whether a choice that was solved with pins of its own is one that the request allows.
+// Whether a choice that was solved with pins of its own is one that the request allows, with as
+// much room for libraries, for which the bound holds.
 static bool is_allowed(const comparing *c, const question *q) {
   const bd_plan_request *asked = c->request;
   const bd_plan *plan = &q->outcome.plan;
   const bd_mesh *mesh = &asked->mesh;
-  return plan->global_batch == asked->global_batch &&
+  return plan->global_batch == asked->global_batch && plan->one_head == c->plan->one_head &&
          (!asked->constraints || q->request.constraints == asked->constraints) &&
          (asked->schedule < 0 || (int)plan->schedule == asked->schedule) &&
          (!asked->stages || plan->stages == asked->stages) &&

@@ -215,7 +215,8 @@ static void check_bytes(session *s, const bd_plan *plan, int64_t library_mib) {
 }
 
 // The library segment of long sequences is the search's business as well: what it leaves of a cap,
-// and what a plan comes to. It has room for two heads, or for one where nothing else fits.
+// and what a plan comes to. It has room for two heads, or for one where nothing else fits or is as
+// fast.
 static void test_long_sequences(void **unused) {
   (void)unused;
   session s = open_long();
@@ -228,6 +229,10 @@ static void test_long_sequences(void **unused) {
   assert_int_equal(plan_bytes(&plan), least);
   check_bytes(&s, &plan, 129);
   assert_int_equal(search(&s, least - 1, &plan), BD_INFEASIBLE);
+  // As lean a plan fits with room for two heads, but what one leaves makes others faster.
+  assert_int_equal(search(&s, least + ((int64_t)128 << 20), &plan), BD_OK);
+  check_bytes(&s, &plan, 129);
+  assert_true(plan.gap >= 0);
   s.request.full = true;
   s.request.cap_bytes = least;
   assert_int_equal(bd_plan_search_full(s.ctx, s.train, &s.cluster, &s.request, &plan), BD_OK);
