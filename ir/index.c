@@ -11,8 +11,7 @@ static bool divides(const bd_loop *loop, int64_t batch, int64_t parts, bool exac
   int64_t extent = bd_extent(loop->extent, batch);
   if (loop->unit > 1) parts *= loop->unit;
   if (exact || loop->exact || loop->extent == BD_DIM_BATCH) return extent % parts == 0;
-  int64_t part = extent / parts + (extent % parts != 0);
-  return (parts - 1) * part < extent;
+  return bd_parts_are_filled(extent, parts);
 }
 
 bool bd_split_allowed(const bd_index_map *map, const bd_mesh *mesh, int64_t batch, int axis,

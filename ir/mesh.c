@@ -72,6 +72,11 @@ int64_t bd_local_extent(const bd_mesh *mesh, const bd_sharding *sharding, int di
   return extent / parts + (extent % parts != 0);
 }
 
+bool bd_parts_are_filled(int64_t extent, int64_t parts) {
+  int64_t part = extent / parts + (extent % parts != 0);
+  return (parts - 1) * part < extent;
+}
+
 void bd_local_range(const bd_mesh *mesh, const bd_sharding *sharding, int dim, int64_t extent,
                     int rank, int64_t *out_start, int64_t *out_count) {
   int coords[BD_MAX_AXES];

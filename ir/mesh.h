@@ -46,6 +46,9 @@ int bd_sharding_parts(const bd_mesh *mesh, const bd_sharding *sharding, int dim)
 // Extent of a part, padding included: ceil(extent / parts). Every rank's buffer has this extent.
 int64_t bd_local_extent(const bd_mesh *mesh, const bd_sharding *sharding, int dim, int64_t extent);
 
+// Whether each of so many parts of an extent has an element.
+bool bd_parts_are_filled(int64_t extent, int64_t parts);
+
 // First logical element and number of valid ones of the part that `rank` holds of dimension `dim`.
 // When several axes split one dimension, the lower axis number is the slower index.
 void bd_local_range(const bd_mesh *mesh, const bd_sharding *sharding, int dim, int64_t extent,

@@ -32,6 +32,12 @@ static bd_status check_form(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *mes
                      "strategy '%s': value '%s' has %lld along dimension %d, which %d parts do not "
                      "divide",
                      strategy->name, value->name, (long long)extent, dim, parts);
+    if (!bd_parts_are_filled(extent, parts))
+      return bd_fail(
+          ctx, BD_INVALID, place_of_value(strategy, index),
+          "strategy '%s': value '%s' has %lld along dimension %d, which leaves some of %d "
+          "parts empty",
+          strategy->name, value->name, (long long)extent, dim, parts);
   }
   if (bd_sharding_has_partial(form))
     return bd_fail(ctx, BD_INVALID, place_of_value(strategy, index),

@@ -48,7 +48,8 @@ static int dim_to_cut(const bd_layer_space *space, const bd_type *type, const bd
   for (int dim = 0; dim < type->rank; dim++) {
     int64_t extent = type->dims[dim], parts = bd_sharding_parts(mesh, form, dim);
     if (parts == 1 && extent % mesh->size[axis] == 0) return dim;
-    if (!even && found < 0 && parts == 1 && extent > mesh->size[axis]) found = dim;
+    if (!even && found < 0 && parts == 1 && bd_parts_are_filled(extent, mesh->size[axis]))
+      found = dim;
   }
   return found;
 }
@@ -60,13 +61,15 @@ static bool comes_from(const bd_sharding *wanted, const bd_sharding *stored) {
   return true;
 }
 
-// Several axes cut one dimension only when they divide it.
+// Several axes cut one dimension only when they divide it, one where that leaves no rank without a
+// part.
 static bool can_lie(const bd_mesh *mesh, const bd_type *type, const bd_sharding *form) {
   for (int dim = 0; dim < type->rank; dim++) {
-    int axes = 0;
+    int axes = 0, parts = bd_sharding_parts(mesh, form, dim);
     for (int axis = 0; axis < mesh->axes; axis++)
       axes += form->at[axis] == dim;
-    if (axes > 1 && type->dims[dim] % bd_sharding_parts(mesh, form, dim)) return false;
+    if (axes > 1 && type->dims[dim] % parts) return false;
+    if (!bd_parts_are_filled(type->dims[dim], parts)) return false;
   }
   return true;
 }
