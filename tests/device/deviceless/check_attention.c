@@ -118,8 +118,10 @@ static int as_counted(const trial *t, int64_t bytes) {
                                             values_of(t));
 }
 
-// Gradients of heads of more than 128 are for Hopper alone; generated kernels do the others.
+// Gradients of heads of more than 128 are for Hopper alone, in any order DeepSeek's for Blackwell
+// too; generated kernels do the others.
 static int has_engine(const trial *t, way way, int capability) {
+  if (capability == 100 && way == ANY_ORDER && t->d == 192 && values_of(t) == 128) return 1;
   return way == FORWARD || t->d <= 128 || capability == 90;
 }
 
