@@ -24,18 +24,22 @@ static bool is_relative(const bd_op *op) {
 static void add_attention_shape(const bd_emit_body *body, const bd_op *op) {
   bool gradient = bd_op_is_attention_grad(op->kind);
   const bd_value *q = operand(body, op, gradient), *k = operand(body, op, gradient + 1);
+  const bd_value *v = operand(body, op, gradient + 2);
   bd_emitter *e = body->emitter;
   bd_type ql = bd_value_local_type(e->module, q), kl = bd_value_local_type(e->module, k);
   long long q_row = ql.dims[2] * ql.dims[3], k_row = kl.dims[2] * kl.dims[3];
+  long long d_v = whole(body, v, 3), v_row = kl.dims[2] * d_v, out_row = ql.dims[2] * d_v;
   double dropout = bd_op_real(op, "dropout", 0);
   bd_text *text = body->text;
   bd_text_addf(text, "&(bd_rt_attention){.batch = %s, .tq = %lld, .tk = %lld,\n      .heads = %s, ",
                bd_emit_dim_count(e, q, 0), (long long)ql.dims[1], whole(body, k, 1),
                bd_emit_dim_count(e, q, 2));
-  bd_text_addf(text, ".kv_heads = %s, .d = %lld,\n      ", bd_emit_dim_count(e, k, 2),
-               whole(body, q, 3));
+  bd_text_addf(text, ".kv_heads = %s, .d = %lld, .d_v = %lld,\n      ", bd_emit_dim_count(e, k, 2),
+               whole(body, q, 3), d_v);
   bd_text_addf(text, ".q_batch = %lld, .q_row = %lld, .k_batch = %lld, .k_row = %lld,\n      ",
                ql.dims[1] * q_row, q_row, kl.dims[1] * k_row, k_row);
+  bd_text_addf(text, ".v_batch = %lld, .v_row = %lld, .out_batch = %lld, .out_row = %lld,\n      ",
+               kl.dims[1] * v_row, v_row, ql.dims[1] * out_row, out_row);
   bd_text_addf(text, ".lse_batch = %lld, .lse_row = %lld, .scale = ",
                (long long)(ql.dims[1] * ql.dims[2]), (long long)ql.dims[2]);
   bd_text_add_double(text, bd_op_real(op, "scale", 1));
@@ -86,7 +90,9 @@ void bd_emit_attend(const bd_emit_body *body, const bd_op *op) {
 static bd_status attention(const bd_emit_body *body, const bd_op *op) {
   bool gradient = bd_op_is_attention_grad(op->kind);
   const bd_type *q = &operand(body, op, gradient)->type;
-  if (q->dtype != BD_F32 && q->dims[3] > BD_RT_ATTENTION_HALF_WIDTH)
+  int64_t values = operand(body, op, gradient + 2)->type.dims[3];
+  if (q->dtype != BD_F32 &&
+      (q->dims[3] > BD_RT_ATTENTION_HALF_WIDTH || values > BD_RT_ATTENTION_HALF_WIDTH))
     return bd_fail(body->emitter->ctx, BD_UNSUPPORTED, op->loc,
                    "attention in %s on CPU ranks takes heads of at most %d elements",
                    bd_dtype_name(q->dtype), BD_RT_ATTENTION_HALF_WIDTH);

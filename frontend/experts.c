@@ -25,15 +25,22 @@ static const bd_expert_names *names_of(const bd_llama_config *c) {
   return c->expert_names ? c->expert_names : &mixtral_names;
 }
 
-// The weights of a token's choices: their shares, which sum to 1 or are of all experts.
+// The weights of a token's choices: their shares, which sum to 1 or are of all experts, scaled.
 static bd_id weigh(const mixture *m, bd_id shares) {
   bd_graph_build *g = m->g;
-  if (m->config->raw_shares) return shares;
-  bd_type type =
-      bd_type_make(BD_F32, 3, (int64_t[]){BD_DIM_BATCH, m->sequence, m->config->choices});
-  bd_id sum = bd_graph_sum(g, "chosen_sum", shares, "abc->ab");
-  return bd_graph_binary(g, "weights", BD_OP_DIV, shares,
-                         bd_graph_repeat(g, "chosen_sums", sum, "ab->abc", &type));
+  const bd_llama_config *c = m->config;
+  bd_type type = bd_type_make(BD_F32, 3, (int64_t[]){BD_DIM_BATCH, m->sequence, c->choices});
+  bd_attr least = bd_attr_real(g->ctx, "value", 1e-20);
+  bd_attr scale = bd_attr_real(g->ctx, "value", c->share_scale);
+  bd_id weights = shares;
+  if (!c->raw_shares) {
+    bd_id sum = bd_graph_sum(g, "chosen_sum", shares, "abc->ab");
+    if (c->corrected) sum = bd_graph_op(g, "chosen_sum_kept", BD_OP_OFFSET, 1, &sum, 1, &least);
+    weights = bd_graph_binary(g, "weights", BD_OP_DIV, shares,
+                              bd_graph_repeat(g, "chosen_sums", sum, "ab->abc", &type));
+  }
+  if (c->share_scale == 0 || c->share_scale == 1) return weights;
+  return bd_graph_op(g, "weights_scaled", BD_OP_SCALE, 1, &weights, 1, &scale);
 }
 
 // See bd_experts_routed.
@@ -104,16 +111,51 @@ bd_type bd_experts_routed(const bd_llama_config *c) {
   return bd_type_make(BD_F32, 3, (int64_t[]){BD_DIM_BATCH, 2, c->experts});
 }
 
+// What a token chooses experts by: their shares, with the correction, and limited to groups, where
+// the model has these.
+static bd_id rate_experts(const mixture *m, bd_layer *layer, bd_id share) {
+  bd_graph_build *g = m->g;
+  const bd_llama_config *c = m->config;
+  bd_id rates = share;
+  if (c->corrected) {
+    bd_weight_pattern correction = bd_graph_vector("correction", "mlp.gate.e_score_correction_bias",
+                                                   BD_INIT_ZEROS, c->experts);
+    rates = bd_graph_binary(g, "corrected", BD_OP_ADD, rates,
+                            bd_graph_layer_weight(g, layer, correction));
+  }
+  return c->groups > 0 ? bd_experts_limit(g, c, m->sequence, rates) : rates;
+}
+
+// The experts of each token, i64 [batch, token, choice], their weights, and the shares of all.
+typedef struct choice {
+  bd_id experts, weights, share;
+} choice;
+
+static choice choose(const mixture *m, bd_layer *layer, bd_id x) {
+  bd_graph_build *g = m->g;
+  const bd_llama_config *c = m->config;
+  bd_weight_pattern router =
+      bd_transformer_linear("router", names_of(c)->router, c->width, c->experts, c->init_scale);
+  bd_id logits =
+      bd_graph_contract(g, "routing", "btc,ce->bte", x, bd_graph_layer_weight(g, layer, router));
+  bd_id share = c->corrected ? bd_graph_unary(g, "share", BD_OP_SIGMOID, logits)
+                             : bd_transformer_softmax(g, logits);
+  bd_attr k = bd_attr_int(g->ctx, "k", c->choices);
+  bd_attr by_token[] = {bd_attr_int(g->ctx, "dim", 2), bd_attr_int(g->ctx, "batch", 2)};
+  bd_id rates = rate_experts(m, layer, share);
+  bd_id best = bd_graph_op(g, "best", BD_OP_TOPK, 1, &rates, 1, &k);
+  if (g->status != BD_OK) return (choice){BD_NO_ID, BD_NO_ID, BD_NO_ID};
+  bd_id shares = best;
+  if (c->corrected)
+    shares =
+        bd_graph_op(g, "chosen_share", BD_OP_GATHER, 2, (bd_id[]){share, best + 1}, 2, by_token);
+  return (choice){best + 1, weigh(m, shares), share};
+}
+
 bd_id bd_experts_perceive(bd_graph_build *g, bd_layer *layer, const bd_llama_config *c,
                           int64_t sequence, bd_id x, bd_id *out_routed) {
   mixture m = {g, c, sequence, 1};
-  bd_id router = bd_graph_layer_weight(
-      g, layer,
-      bd_transformer_linear("router", names_of(c)->router, c->width, c->experts, c->init_scale));
-  bd_id share =
-      bd_transformer_softmax(g, bd_graph_contract(g, "routing", "btc,ce->bte", x, router));
-  bd_attr k = bd_attr_int(g->ctx, "k", c->choices);
-  bd_id best = bd_graph_op(g, "best", BD_OP_TOPK, 1, &share, 1, &k);
+  choice chosen = choose(&m, layer, x);
   // No more tokens of a sample can choose an expert than it has.
   bd_routing routing = {.ctx = g->ctx,
                         .emit = emit,
@@ -124,8 +166,8 @@ bd_id bd_experts_perceive(bd_graph_build *g, bd_layer *layer, const bd_llama_con
                         .capacity = c->capacity < sequence ? c->capacity : sequence};
   m.grain = bd_routing_grain(&routing);
   bd_routed routed;
-  if (bd_routing_emit(&routing, best + 1, weigh(&m, best), &routed) != BD_OK) return BD_NO_ID;
-  if (out_routed) *out_routed = tell_routed(&m, routed.mark, share);
+  if (bd_routing_emit(&routing, chosen.experts, chosen.weights, &routed) != BD_OK) return BD_NO_ID;
+  if (out_routed) *out_routed = tell_routed(&m, routed.mark, chosen.share);
   bd_id placed, combined;
   if (bd_routing_place(&routing, &routed, x, &placed) != BD_OK) return BD_NO_ID;
   bd_id made = run_experts(&m, layer, placed, routed.ends);

@@ -13,6 +13,11 @@ bd_type bd_experts_routed(const bd_llama_config *config);
 bd_id bd_experts_perceive(bd_graph_build *build, bd_layer *layer, const bd_llama_config *config,
                           int64_t sequence, bd_id x, bd_id *out_routed);
 
+// Scores [batch, sequence, experts] of the experts in the groups that each token chooses; 0 of the
+// others.
+bd_id bd_experts_limit(bd_graph_build *build, const bd_llama_config *config, int64_t sequence,
+                       bd_id scores);
+
 // The loss that grows as the experts' load differs, of what was routed in all layers, times its
 // coefficient and the number of tokens (Switch Transformers, Fedus et al. 2021, equation 4, as
 // transformers computes it: over the tokens of all layers together).

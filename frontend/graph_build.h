@@ -26,7 +26,7 @@ typedef struct bd_weight_pattern {
 bd_weight_pattern bd_graph_vector(const char *name, const char *stored, bd_init_kind init,
                                   int64_t extent);
 
-#define BD_MAX_LAYER_WEIGHTS 20
+#define BD_MAX_LAYER_WEIGHTS 24
 
 typedef struct bd_layer {
   bd_function *function; // parameters: activations, then the weights in the order of `weights`

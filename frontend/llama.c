@@ -31,35 +31,52 @@ static void build_embed(builder *b, bd_layer *layer) {
   bd_graph_result(g, rows);
 }
 
+// Where a perceptron's matrices stand, and what its names begin with.
+typedef struct perceptron {
+  const char *name, *stored;
+  int64_t inner;
+} perceptron;
+
 // x times the matrix `name`, plus the bias where the model has one. `part`: of the two
 // that one stored matrix has, or -1.
-static bd_id apply_linear(builder *b, bd_layer *layer, const char *name, int part, const char *rule,
-                          bd_id x, int64_t in, int64_t out) {
+static bd_id apply_linear(builder *b, bd_layer *layer, const perceptron *p, const char *name,
+                          int part, const char *rule, bd_id x, int64_t in, int64_t out) {
   bd_graph_build *g = &b->graph;
-  bd_weight_pattern pattern = bd_transformer_linear(bd_intern_f(g->ctx, "%s.w", name),
-                                                    bd_intern_f(g->ctx, "mlp.%s_proj.weight", name),
-                                                    in, out, b->config->init_scale);
+  bd_weight_pattern pattern = bd_transformer_linear(
+      bd_intern_f(g->ctx, "%s%s.w", p->name, name),
+      bd_intern_f(g->ctx, "%s.%s_proj.weight", p->stored, name), in, out, b->config->init_scale);
   if (part >= 0) bd_transformer_take_rows(&pattern, "mlp.gate_up_proj.weight", 2 * out, part * out);
   bd_id w = bd_graph_layer_weight(g, layer, pattern);
-  bd_id y = bd_graph_contract(g, name, rule, x, w);
+  bd_id y = bd_graph_contract(g, bd_intern_f(g->ctx, "%s%s", p->name, name), rule, x, w);
   if (!b->config->mlp_bias) return y;
-  bd_id bias = bd_graph_layer_weight(g, layer,
-                                     bd_graph_vector(bd_intern_f(g->ctx, "%s.b", name),
-                                                     bd_intern_f(g->ctx, "mlp.%s_proj.bias", name),
-                                                     BD_INIT_ZEROS, out));
-  return bd_graph_binary(g, bd_intern_f(g->ctx, "%s_biased", name), BD_OP_ADD, y, bias);
+  bd_id bias = bd_graph_layer_weight(
+      g, layer,
+      bd_graph_vector(bd_intern_f(g->ctx, "%s%s.b", p->name, name),
+                      bd_intern_f(g->ctx, "%s.%s_proj.bias", p->stored, name), BD_INIT_ZEROS, out));
+  return bd_graph_binary(g, bd_intern_f(g->ctx, "%s%s_biased", p->name, name), BD_OP_ADD, y, bias);
 }
 
-// What a perceptron of width `inner` gives for the normalized x.
-static bd_id build_perceptron(builder *b, bd_layer *layer, bd_id n, int64_t inner) {
+// What a perceptron gives for the normalized x.
+static bd_id build_perceptron(builder *b, bd_layer *layer, const perceptron *p, bd_id n) {
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
   bool fused = c->fused;
-  bd_id gate = apply_linear(b, layer, "gate", fused ? 0 : -1, "btc,cf->btf", n, c->width, inner);
-  bd_id up = apply_linear(b, layer, "up", fused ? 1 : -1, "btc,cf->btf", n, c->width, inner);
-  bd_id h = bd_graph_unary(g, "activated", c->activation, gate);
-  h = bd_graph_binary(g, "gated", BD_OP_MUL, h, up);
-  return apply_linear(b, layer, "down", -1, "btf,fc->btc", h, inner, c->width);
+  int64_t inner = p->inner;
+  bd_id gate = apply_linear(b, layer, p, "gate", fused ? 0 : -1, "btc,cf->btf", n, c->width, inner);
+  bd_id up = apply_linear(b, layer, p, "up", fused ? 1 : -1, "btc,cf->btf", n, c->width, inner);
+  bd_id h = bd_graph_unary(g, bd_intern_f(g->ctx, "%sactivated", p->name), c->activation, gate);
+  h = bd_graph_binary(g, bd_intern_f(g->ctx, "%sgated", p->name), BD_OP_MUL, h, up);
+  return apply_linear(b, layer, p, "down", -1, "btf,fc->btc", h, inner, c->width);
+}
+
+// What the experts give, with the perceptron that all tokens have beside them.
+static bd_id build_experts(builder *b, bd_layer *layer, bd_id n, bd_id *out_routed) {
+  const bd_llama_config *c = b->config;
+  const perceptron shared = {"shared_", "mlp.shared_experts", c->shared_inner};
+  bd_id y = bd_experts_perceive(&b->graph, layer, c, b->sequence, n, out_routed);
+  if (c->shared_inner == 0) return y;
+  return bd_graph_binary(&b->graph, "with_shared", BD_OP_ADD, y,
+                         build_perceptron(b, layer, &shared, n));
 }
 
 // How layers differ: one has no experts where others have them, or it has a window.
@@ -87,8 +104,9 @@ static void build_block(builder *b, bd_layer *layer, const char *name, kind kind
   bd_id n = x;
   if (!c->norms_after)
     n = bd_llama_normalize(b, layer, "norm_2", "post_attention_layernorm", x, c->width);
-  bd_id y = mixture ? bd_experts_perceive(g, layer, c, b->sequence, n, balanced ? &routed : NULL)
-                    : build_perceptron(b, layer, n, c->experts > 0 ? c->plain_inner : c->inner);
+  const perceptron own = {"", "mlp", c->experts > 0 ? c->plain_inner : c->inner};
+  bd_id y = mixture ? build_experts(b, layer, n, balanced ? &routed : NULL)
+                    : build_perceptron(b, layer, &own, n);
   if (c->norms_after)
     y = bd_llama_normalize(b, layer, "norm_2", "post_feedforward_layernorm", y, c->width);
   y = bd_graph_dropout(g, "y_dropped", y, c->dropout_residual, SITE_PERCEPTRON);

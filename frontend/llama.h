@@ -16,6 +16,10 @@ typedef struct bd_llama_builder {
 bd_id bd_llama_normalize(bd_llama_builder *builder, bd_layer *layer, const char *name,
                          const char *stored, bd_id x, int64_t width);
 
+// Queries, keys and values [batch, sequence, heads, width] of x, made of latents.
+void bd_latent_heads(bd_llama_builder *builder, bd_layer *layer, bd_id x, bd_id *out_q,
+                     bd_id *out_k, bd_id *out_v);
+
 // x [batch, sequence, width] and what attention adds to it.
 bd_id bd_llama_attention(bd_llama_builder *builder, bd_layer *layer, bd_id x);
 #endif

@@ -70,20 +70,33 @@ static bd_id project_turned(builder *b, bd_layer *layer, bd_id x, char letter, i
   return bd_transformer_rotate(g, bd_intern_f(g->ctx, "%c_rotated", letter), y, &c->rotary);
 }
 
+// The heads of what attention gives to the model's width.
+static bd_id add_output(builder *b, bd_layer *layer, bd_id attended) {
+  bd_graph_build *g = &b->graph;
+  const bd_llama_config *c = b->config;
+  int64_t width = c->latent ? c->latent->value_width : c->head_width;
+  bd_weight_pattern out = bd_transformer_linear("wo", "self_attn.o_proj.weight", c->heads * width,
+                                                c->width, c->init_scale);
+  out.type = bd_type_make(BD_F32, 3, (int64_t[]){c->heads, width, c->width});
+  bd_id wo = bd_graph_layer_weight(g, layer, out);
+  return bd_graph_contract(g, "o", "bthd,hdc->btc", attended, wo);
+}
+
 bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
-  bd_id n = x;
+  bd_id n = x, q, k, v;
   if (!c->norms_after) n = bd_llama_normalize(b, layer, "norm_1", "input_layernorm", x, c->width);
-  bd_id q = project_turned(b, layer, n, 'q', c->heads);
-  bd_id k = project_turned(b, layer, n, 'k', c->kv_heads);
-  bd_id v = project(b, layer, n, 'v', c->kv_heads, false);
-  bd_weight_pattern out = bd_transformer_linear("wo", "self_attn.o_proj.weight",
-                                                c->heads * c->head_width, c->width, c->init_scale);
-  out.type = bd_type_make(BD_F32, 3, (int64_t[]){c->heads, c->head_width, c->width});
-  bd_id wo = bd_graph_layer_weight(g, layer, out);
+  if (c->latent) {
+    bd_latent_heads(b, layer, n, &q, &k, &v);
+  } else {
+    q = project_turned(b, layer, n, 'q', c->heads);
+    k = project_turned(b, layer, n, 'k', c->kv_heads);
+    v = project(b, layer, n, 'v', c->kv_heads, false);
+  }
   bd_transformer_attending how = {.name = "attended",
-                                  .scale = 1 / sqrt((double)c->head_width),
+                                  .scale = c->latent ? c->latent->scale
+                                                     : 1 / sqrt((double)c->head_width),
                                   .dropout = c->dropout_attention,
                                   .causal = true,
                                   .window = b->window,
@@ -91,7 +104,7 @@ bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
                                   .hidden = BD_NO_ID,
                                   .biases = BD_NO_ID};
   bd_id attended = bd_transformer_attention(g, q, k, v, &how);
-  bd_id y = bd_graph_contract(g, "o", "bthd,hdc->btc", attended, wo);
+  bd_id y = add_output(b, layer, attended);
   if (c->output_bias) {
     bd_id bias = bd_graph_layer_weight(
         g, layer, bd_graph_vector("bo", "self_attn.o_proj.bias", BD_INIT_ZEROS, c->width));

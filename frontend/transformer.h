@@ -15,10 +15,12 @@ typedef struct bd_gpt2_config {
   const char *stored_prefix; // of every stored name but lm_head: "" or "transformer."
 } bd_gpt2_config;
 
-// Rotary frequencies stretched as Llama 3.1 does; factor 0: not stretched.
+// Rotary frequencies stretched as Llama 3.1 does, or, where a ramp ends above 0, as YaRN does, from
+// pair to pair along it; factor 0: not stretched.
 typedef struct bd_rope_stretch {
   double factor, low_frequency_factor, high_frequency_factor;
   int64_t original_positions;
+  double ramp_begin, ramp_end;
 } bd_rope_stretch;
 
 // What the weights of a mixture of experts are called, behind the layer's prefix: matrices of an
@@ -27,12 +29,26 @@ typedef struct bd_expert_names {
   const char *router, *experts, *gate, *up, *down;
 } bd_expert_names;
 
-// Rotary positions: of each head the first `turned` elements are turned; 0: all.
+// Rotary positions: of each head the first `turned` elements are turned, or the last; 0: all.
 typedef struct bd_rotary {
   double theta;
   int64_t turned;
+  bool last;
+  bool interleaved; // pairs are neighbours
   bd_rope_stretch stretch;
+  double magnitude; // what is turned is multiplied by, of queries and of keys; 0: 1
 } bd_rotary;
+
+// Keys and values made of a latent vector of each token. Heads of queries and keys have the
+// config's head width turned, behind `plain_width`.
+typedef struct bd_latent {
+  int64_t query_rank; // of the vector that queries are made of; 0: of the token itself
+  int64_t rank;       // of keys and values
+  int64_t plain_width, value_width;
+  bool bias;           // of the vectors
+  double scale;        // of scores
+  double turned_scale; // of what scores have of the turned widths
+} bd_latent;
 
 typedef struct bd_llama_config {
   int64_t vocabulary, positions, width, layers, heads, kv_heads, head_width, inner;
@@ -49,14 +65,21 @@ typedef struct bd_llama_config {
   bool normed_heads;       // queries and keys: each head, before it is turned
   bool normed_projections; // queries and keys: all heads of a token together, before that
   bool norms_after;        // what attention and the perceptron give; else what they read
+  const bd_latent *latent; // NULL: queries, keys and values are made of the token
   int64_t window;          // positions up to its own that attention sees; 0: all
   const bool *windowed;    // of each layer, whether it has the window; NULL: all have
   // Of a mixture of experts, each a perceptron of width `inner`; 0: one perceptron for all tokens.
   int64_t experts;
-  int64_t choices;  // experts of a token
-  int64_t capacity; // tokens of a sample that an expert takes at most; 0: all that choose it
-  double balance;   // times the loss of uneven load; 0: none
-  bool raw_shares;  // a token's experts weigh their shares of all experts; else of those chosen
+  int64_t choices;    // experts of a token
+  int64_t capacity;   // tokens of a sample that an expert takes at most; 0: all that choose it
+  double balance;     // times the loss of uneven load; 0: none
+  bool raw_shares;    // a token's experts weigh their shares of all experts; else of those chosen
+  double share_scale; // times what they weigh; 0: 1
+  // Shares are sigmoids, each of its own, and tokens choose by them and what is stored for each
+  // expert, which is not trained.
+  bool corrected;
+  int64_t groups, chosen_groups; // of experts, that a token chooses of; 0: there are none
+  int64_t shared_inner; // of a perceptron that all tokens have beside their experts; 0: none
   const bd_expert_names *expert_names; // NULL: Mixtral's
   // Layers that have one perceptron for all tokens all the same, `plain_inner` wide.
   const bool *plain; // of each layer; NULL: none has

@@ -83,13 +83,20 @@ bd_id bd_transformer_normalize(bd_graph_build *g, bd_layer *layer, const bd_tran
 
 bd_id bd_transformer_rotate(bd_graph_build *g, const char *name, bd_id x, const bd_rotary *rotary) {
   const bd_rope_stretch *stretch = &rotary->stretch;
-  bd_attr attrs[7] = {bd_attr_real(g->ctx, "theta", rotary->theta),
+  bd_attr attrs[9] = {bd_attr_real(g->ctx, "theta", rotary->theta),
                       bd_attr_int(g->ctx, "inverse", 0)};
   int count = 2;
   if (g->status != BD_OK) return BD_NO_ID;
-  if (rotary->turned > 0 && rotary->turned < g->function->values[x].type.dims[3])
+  if (rotary->turned > 0 && rotary->turned < g->function->values[x].type.dims[3]) {
     attrs[count++] = bd_attr_int(g->ctx, "turned", rotary->turned);
-  if (stretch->factor > 0) {
+    if (rotary->last) attrs[count++] = bd_attr_int(g->ctx, "last", 1);
+  }
+  if (rotary->interleaved) attrs[count++] = bd_attr_int(g->ctx, "interleaved", 1);
+  if (stretch->ramp_end > 0) {
+    attrs[count++] = bd_attr_real(g->ctx, "factor", stretch->factor);
+    attrs[count++] = bd_attr_real(g->ctx, "ramp_begin", stretch->ramp_begin);
+    attrs[count++] = bd_attr_real(g->ctx, "ramp_end", stretch->ramp_end);
+  } else if (stretch->factor > 0) {
     attrs[count++] = bd_attr_real(g->ctx, "factor", stretch->factor);
     attrs[count++] = bd_attr_real(g->ctx, "low_freq_factor", stretch->low_frequency_factor);
     attrs[count++] = bd_attr_real(g->ctx, "high_freq_factor", stretch->high_frequency_factor);

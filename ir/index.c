@@ -180,11 +180,22 @@ static double window_share(const bd_index_map *map, const bd_mesh *mesh,
   return seen / part * (queries / keys);
 }
 
+// Loops count the width of queries and keys. As wide as values are one of two products forward, and
+// two of five backward.
+static double width_share(const bd_function *function, const bd_op *op) {
+  bool gradient = bd_op_is_attention_grad(op->kind);
+  const bd_id *in = op->in + gradient;
+  double keys = (double)function->values[in[1]].type.dims[3];
+  double own = (double)function->values[in[2]].type.dims[3];
+  return gradient ? (3 * keys + 2 * own) / (5 * keys) : (keys + own) / (2 * keys);
+}
+
 double bd_op_flops(const bd_function *function, const bd_op *op, const bd_index_map *map,
                    const bd_mesh *mesh, const int8_t split[BD_MAX_AXES], int64_t batch) {
   if (only_moves(op->kind)) return 0;
   double flops = loop_points(map, mesh, split, batch);
   if (point_flops[op->kind] > 0) flops *= point_flops[op->kind];
+  if (bd_op_attends(op->kind)) flops *= width_share(function, op);
   int64_t window = bd_op_int(op, "window", 0);
   if (window > 0)
     flops *= window_share(map, mesh, split, window);

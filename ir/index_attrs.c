@@ -42,7 +42,7 @@ typedef struct attr_rule {
     "site", BD_ATTR_INT, false, 0, MAX_SITE                                                        \
   }
 
-enum { MOST_ATTRS = 8 };
+enum { MOST_ATTRS = 11 };
 
 static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
     [BD_OP_SCALE] = {{"value", BD_ATTR_REAL, true, -HUGE_REAL, HUGE_REAL}},
@@ -107,6 +107,10 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
     [BD_OP_ROPE] = {{"theta", BD_ATTR_REAL, true, 1e-30, HUGE_REAL},
                     {"inverse", BD_ATTR_INT, false, 0, 1},
                     {"turned", BD_ATTR_INT, false, 2, (double)BD_MAX_ELEMENTS},
+                    {"last", BD_ATTR_INT, false, 0, 1},
+                    {"interleaved", BD_ATTR_INT, false, 0, 1},
+                    {"ramp_begin", BD_ATTR_REAL, false, -HUGE_REAL, HUGE_REAL},
+                    {"ramp_end", BD_ATTR_REAL, false, -HUGE_REAL, HUGE_REAL},
                     {"factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
                     {"low_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
                     {"high_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
@@ -145,11 +149,15 @@ static bd_status check_attr(const bd_inference *inference, const attr_rule *rule
   return BD_OK;
 }
 
-// Numbers are turned in pairs, all of a head or the first ones.
+// Numbers are turned in pairs, all of a head or some at either end. A ramp ends behind where it
+// begins.
 static bd_status check_turned(const bd_inference *inference) {
   const bd_op *op = inference->op;
   const bd_type *x = inference->in[0];
   int64_t turned = x->rank == 4 ? bd_op_int(op, "turned", x->dims[3]) : 0;
+  if (bd_op_find_attr(op, "ramp_end") &&
+      !(bd_op_real(op, "ramp_end", 0) > bd_op_real(op, "ramp_begin", 0)))
+    return bd_inference_fail(inference, "attribute ramp_end must be more than ramp_begin");
   if (turned % 2 == 0 && (x->rank != 4 || turned <= x->dims[3])) return BD_OK;
   if (!bd_op_find_attr(op, "turned"))
     return bd_inference_fail(inference, "the last dimension must be even, not %s",

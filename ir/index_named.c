@@ -118,14 +118,17 @@ enum { DROPOUT_QUERIES = 16 };
 
 // Loops of attention: b, the key-value heads k, the query heads g of each and the queries t split;
 // k indexes dimension 2 of every tensor, and g with it that of query-shaped ones, whose dimension 1
-// is t. Parts of g and t leave keys and values whole, and their gradients partial.
+// is t. Parts of g and t leave keys and values whole, and their gradients partial. Values have a
+// width of their own, which the result has.
 static bd_status add_attention_loops(bd_inference *inference, int query, int key) {
   BD_TRY(bd_inference_check_static(inference, query, 4, 1));
   BD_TRY(bd_inference_check_static(inference, key, 4, 1));
   const int64_t *q = inference->in[query]->dims, *k = inference->in[key]->dims;
   BD_TRY(bd_inference_check_extent(inference, key, 0, q[0]));
   BD_TRY(bd_inference_check_extent(inference, key, 3, q[3]));
-  BD_TRY(bd_inference_check_shape(inference, key + 1, 4, k));
+  BD_TRY(bd_inference_check_static(inference, key + 1, 4, 1));
+  const int64_t values[] = {k[0], k[1], k[2], inference->in[key + 1]->dims[3]};
+  BD_TRY(bd_inference_check_shape(inference, key + 1, 4, values));
   if (q[2] % k[2] != 0)
     return bd_inference_fail(inference,
                              "%lld query heads are not a multiple of %lld key-value heads",
@@ -179,17 +182,25 @@ static bd_status add_biases(bd_inference *inference, int query, int biases) {
   return BD_OK;
 }
 
+// As queries, but as wide as values.
+static bd_type attended_type(const bd_inference *inference, int query) {
+  bd_type type = *inference->in[query];
+  type.dims[3] = inference->in[query + 2]->dims[3];
+  return type;
+}
+
 static bd_status infer_attention(bd_inference *inference) {
   BD_TRY(add_attention_loops(inference, 0, 1));
-  inference->out[0] = *inference->in[0];
+  inference->out[0] = attended_type(inference, 0);
   inference->out[1] = bd_type_make(BD_F32, 3, inference->in[0]->dims);
   return inference->op->kind == BD_OP_ATTENTION ? BD_OK : add_biases(inference, 0, 3);
 }
 
 static bd_status infer_attention_grad(bd_inference *inference) {
   BD_TRY(add_attention_loops(inference, 1, 2));
-  BD_TRY(bd_inference_check_shape(inference, 0, 4, inference->in[1]->dims));
-  BD_TRY(bd_inference_check_shape(inference, 4, 4, inference->in[1]->dims));
+  const bd_type attended = attended_type(inference, 1);
+  BD_TRY(bd_inference_check_shape(inference, 0, 4, attended.dims));
+  BD_TRY(bd_inference_check_shape(inference, 4, 4, attended.dims));
   BD_TRY(bd_inference_check_shape(inference, 5, 3, inference->in[1]->dims));
   for (int i = 0; i < 3; ++i)
     inference->out[i] = *inference->in[i + 1];

@@ -44,17 +44,18 @@ bool bd_attention_suits_library(const bd_function *function, const bd_op *op);
 // Of heads in halves, the widest that generated attention takes to tensor cores.
 enum { BD_ATTENTION_TENSOR_WIDTH = 128 };
 
-// Whether cuDNN does such an op of a program for GPUs: it is of a width that cuDNN takes, and the
+// Whether cuDNN does such an op of a program for GPUs: it is of widths that cuDNN takes, and the
 // workspace of a gradient, whole or in tiles, is within a library segment. Else generated kernels
 // do it.
 bool bd_attention_in_library(const bd_function *function, const bd_op *op);
 
 // Workspace of cuDNN's deterministic backward attention, in one run for `heads` key-value heads of
-// any samples: `group` query heads to each, `tq` queries, `tk` keys, heads `d` wide, all positive.
-// It keeps the gradients of the scores, in halves and in tiles of 64 x 128, and where query heads
-// share the key-value head the two gradients of each. As cuDNN 9.19 says for sm_90; sm_80 and
-// sm_100 want no more. 0: more than a library segment has.
-int64_t bd_memory_attention_bytes(int64_t heads, int64_t group, int64_t tq, int64_t tk, int64_t d);
+// any samples: `group` query heads to each, `tq` queries, `tk` keys, heads `d` wide and values
+// `d_v`, all positive. It keeps the gradients of the scores, in halves and in tiles of 64 x 128,
+// and where query heads share the key-value head the two gradients of each. As cuDNN 9.19 says for
+// sm_90; sm_80 and sm_100 want no more. 0: more than a library segment has.
+int64_t bd_memory_attention_bytes(int64_t heads, int64_t group, int64_t tq, int64_t tk, int64_t d,
+                                  int64_t d_v);
 
 // The same for one key-value head in tiles of queries by keys, where the gradients of all its
 // scores are too many: those of a tile's scores, which have 512 MiB, and sums in f32 of what tiles
@@ -64,13 +65,13 @@ enum { BD_MEMORY_LEAST_TILE = 512 };
 // Of queries that see the last `window` keys (0: all), a tile has all keys that its rows see, and
 // is at most a key shorter than the window.
 int64_t bd_memory_attention_tiles_bytes(int64_t group, int64_t tq, int64_t tk, int64_t d,
-                                        int64_t window);
+                                        int64_t d_v, int64_t window);
 
 // How many key-value heads the library segment is to have room for at once. A run has a block for
 // each query head and 128 of its keys; a run of few blocks leaves multiprocessors idle. So these
 // are as many heads as make three blocks for each of 132 multiprocessors, within 256 MiB, and at
 // least one.
-int64_t bd_memory_attention_heads(int64_t group, int64_t tq, int64_t tk, int64_t d);
+int64_t bd_memory_attention_heads(int64_t group, int64_t tq, int64_t tk, int64_t d, int64_t d_v);
 
 // Bytes of the library segment of a program for GPUs, of its train module or a later one: as many
 // as backward attention by cuDNN wants for that many heads of all their tokens, or for

@@ -28,16 +28,17 @@ static int64_t product(int64_t a, int64_t b, int64_t c, int64_t d) {
 }
 
 // What each key-value head wants; more than BD_LIBRARY_MOST_BYTES: too much.
-static int64_t head_bytes(int64_t group, int64_t tq, int64_t tk, int64_t d) {
+static int64_t head_bytes(int64_t group, int64_t tq, int64_t tk, int64_t d, int64_t d_v) {
   const int64_t most = BD_LIBRARY_MOST_BYTES;
-  if (group > most || tq > most || tk > most || d > most) return most + 1;
+  if (group > most || tq > most || tk > most || d > most || d_v > most) return most + 1;
   int64_t scores = product(2, group, round_up(tq, QUERY_TILE), round_up(tk, KEY_TILE));
-  return scores + (group > 1 ? product(4, group, tk, d) : 0);
+  return scores + (group > 1 ? product(2, group, tk, d + d_v) : 0);
 }
 
-int64_t bd_memory_attention_bytes(int64_t heads, int64_t group, int64_t tq, int64_t tk, int64_t d) {
+int64_t bd_memory_attention_bytes(int64_t heads, int64_t group, int64_t tq, int64_t tk, int64_t d,
+                                  int64_t d_v) {
   const int64_t most = BD_LIBRARY_MOST_BYTES - BD_LIBRARY_KEPT_BYTES - REST_BYTES;
-  int64_t each = head_bytes(group, tq, tk, d);
+  int64_t each = head_bytes(group, tq, tk, d, d_v);
   return each > most / heads ? 0 : heads * each + REST_BYTES;
 }
 
@@ -58,22 +59,25 @@ static int64_t tile_rows(int64_t group, int64_t tq, int64_t tk, int64_t window) 
 }
 
 int64_t bd_memory_attention_tiles_bytes(int64_t group, int64_t tq, int64_t tk, int64_t d,
-                                        int64_t window) {
+                                        int64_t d_v, int64_t window) {
   const int64_t rows = tile_rows(group, tq, tk, window), keys = tile_keys(rows, window),
                 most = BD_LIBRARY_MOST_BYTES;
-  if (rows == 0 || d > most || tk > most) return 0;
+  if (rows == 0 || d > most || d_v > most || tk > most) return 0;
   // Sums of dk and dv; the sum of dq; what a tile makes of the three.
-  const int64_t parts[] = {head_bytes(group, rows, keys, d), product(8, tk, d, 1),
-                           product(4, group, rows, d),       product(2, group, rows, d),
-                           product(4, keys, d, 1),           7 * REST_BYTES};
+  const int64_t parts[] = {head_bytes(group, rows, keys, d, d_v),
+                           product(4, tk, d + d_v, 1),
+                           product(4, group, rows, d),
+                           product(2, group, rows, d),
+                           product(2, keys, d + d_v, 1),
+                           7 * REST_BYTES};
   int64_t bytes = 0;
   for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
     bytes += parts[i];
   return bytes > most - BD_LIBRARY_KEPT_BYTES ? 0 : bytes;
 }
 
-int64_t bd_memory_attention_heads(int64_t group, int64_t tq, int64_t tk, int64_t d) {
-  int64_t each = head_bytes(group, tq, tk, d);
+int64_t bd_memory_attention_heads(int64_t group, int64_t tq, int64_t tk, int64_t d, int64_t d_v) {
+  int64_t each = head_bytes(group, tq, tk, d, d_v);
   if (each > most_shared_bytes) return 1;
   int64_t blocks = group * (round_up(tk, KEY_TILE) / KEY_TILE);
   int64_t wanted = (WANTED_BLOCKS + blocks - 1) / blocks;
@@ -81,12 +85,16 @@ int64_t bd_memory_attention_heads(int64_t group, int64_t tq, int64_t tk, int64_t
   return wanted < within ? wanted : within;
 }
 
-// Of heads whole, or else of tiles of one.
-static int64_t wanted_bytes(const bd_op *op, int64_t heads, int64_t group, int64_t tq, int64_t tk,
-                            int64_t d) {
-  int64_t bytes = bd_memory_attention_bytes(heads, group, tq, tk, d);
+// A gradient's of heads whole, of as many as run at once or of one, or else of tiles of one.
+static int64_t wanted_bytes(const bd_function *function, const bd_op *op, bool one_head) {
+  const int64_t *q = function->values[op->in[1]].type.dims;
+  const int64_t *k = function->values[op->in[2]].type.dims;
+  int64_t group = q[2] / k[2], tq = q[1], tk = k[1], d = q[3];
+  int64_t d_v = function->values[op->in[3]].type.dims[3];
+  int64_t heads = one_head ? 1 : bd_memory_attention_heads(group, tq, tk, d, d_v);
+  int64_t bytes = bd_memory_attention_bytes(heads, group, tq, tk, d, d_v);
   if (bytes > 0) return bytes;
-  return bd_memory_attention_tiles_bytes(group, tq, tk, d, bd_op_int(op, "window", 0));
+  return bd_memory_attention_tiles_bytes(group, tq, tk, d, d_v, bd_op_int(op, "window", 0));
 }
 
 bool bd_attention_suits_library(const bd_function *function, const bd_op *op) {
@@ -102,13 +110,18 @@ bool bd_attention_suits_library(const bd_function *function, const bd_op *op) {
   return true;
 }
 
+// Whether cuDNN takes heads of such a value.
+static bool is_width(const bd_function *function, bd_id value) {
+  int64_t width = function->values[value].type.dims[3];
+  return width % WIDTH_UNIT == 0 && width <= MOST_WIDTH;
+}
+
 bool bd_attention_in_library(const bd_function *function, const bd_op *op) {
   if (!bd_attention_suits_library(function, op)) return false;
   bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
-  const int64_t *q = function->values[op->in[gradient]].type.dims;
-  const int64_t *k = function->values[op->in[gradient + 1]].type.dims;
-  if (q[3] % WIDTH_UNIT || q[3] > MOST_WIDTH) return false;
-  return !gradient || wanted_bytes(op, 1, q[2] / k[2], q[1], k[1], q[3]) > 0;
+  if (!is_width(function, op->in[gradient]) || !is_width(function, op->in[gradient + 2]))
+    return false;
+  return !gradient || wanted_bytes(function, op, true) > 0;
 }
 
 // What the function's longest attention wants of the segment; 0: nothing.
@@ -117,11 +130,7 @@ static int64_t longest_bytes(const bd_function *function, bool one_head) {
   for (int i = 0; i < function->op_count; ++i) {
     const bd_op *op = &function->ops[i];
     if (op->kind != BD_OP_ATTENTION_GRAD || !bd_attention_in_library(function, op)) continue;
-    const int64_t *q = function->values[op->in[1]].type.dims;
-    const int64_t *k = function->values[op->in[2]].type.dims;
-    int64_t group = q[2] / k[2];
-    int64_t heads = one_head ? 1 : bd_memory_attention_heads(group, q[1], k[1], q[3]);
-    int64_t bytes = wanted_bytes(op, heads, group, q[1], k[1], q[3]);
+    int64_t bytes = wanted_bytes(function, op, one_head);
     if (bytes > longest) longest = bytes;
   }
   return longest;

@@ -143,14 +143,16 @@ void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *shape, const void *x,
                            const int32_t *ends, void *w);
 
 // CPU programs (generated kernels on GPUs): tiled attention; never stores T x T. q [batch, tq,
-// heads, d], k and v [batch, tk, kv_heads, d], row-major with the given valid counts; lse [batch,
-// tq, heads]. The first head, query and sample are global indices; with dropout the first query is
-// a multiple of 16. `workspace` has bd_rt_attention_workspace_bytes() bytes. out, dout and dq lie
-// as q does; v, dk and dv as k. Key j is seen by query i, counted over all ranks, when j <= i
+// heads, d], k [batch, tk, kv_heads, d], v [batch, tk, kv_heads, d_v], out [batch, tq, heads, d_v],
+// row-major with the given valid counts; lse [batch, tq, heads]. The first head, query and sample
+// are global indices; with dropout the first query is a multiple of 16. `workspace` has
+// bd_rt_attention_workspace_bytes() bytes. Gradients lie as what they are of. Key j is seen by
+// query i, counted over all ranks, when j <= i
 // (`causal`) and j > i - `window`.
 typedef struct bd_rt_attention {
-  int64_t batch, tq, tk, heads, kv_heads, d; // valid on this rank
-  int64_t q_batch, q_row, k_batch, k_row;    // strides in elements, padding included
+  int64_t batch, tq, tk, heads, kv_heads, d, d_v; // valid on this rank
+  int64_t q_batch, q_row, k_batch, k_row;         // strides in elements, padding included
+  int64_t v_batch, v_row, out_batch, out_row;
   int64_t lse_batch, lse_row;
   float scale, dropout;
   int32_t causal;

@@ -89,7 +89,7 @@ static void sum_gradients(bd_rt *rt) {
         bd_rt_sum_use(rt, &stage->weights[i], use);
   bd_rt_overlap_wait(rt);
   for (int i = 0; i < stage->weight_count; i++)
-    add_uses(rt, &stage->weights[i]);
+    if (stage->weights[i].gradient_count) add_uses(rt, &stage->weights[i]);
 }
 
 // Of equal copies, the one on the lowest stage and at coordinates 0 counts.

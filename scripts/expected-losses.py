@@ -135,6 +135,8 @@ def gpt2_shapes(c):
     return shapes
 
 
+# What is added to the scores of experts to choose by, a buffer that is not trained.
+CORRECTION = "mlp.gate.e_score_correction_bias"
 # Of each family with experts: their names and those of the matrices that gate, go down and go up, and the members
 # that say how many there are and how wide each is.
 MIXTURES = {"mixtral": ("block_sparse_moe.", ("w1", "w2", "w3"), "num_local_experts", "intermediate_size"),
@@ -176,6 +178,42 @@ def llama_shapes(c):
             shapes[f"{h}{name}.weight"] = [rows, columns]
             if c["model_type"] == "qwen2" and name[-6:] in ("q_proj", "k_proj", "v_proj"):
                 shapes[f"{h}{name}.bias"] = [rows]
+    return shapes
+
+
+def deepseek_shapes(c):
+    width, heads = c["hidden_size"], c["num_attention_heads"]
+    turned, plain, own, rank = (c[name] for name in
+                                ("qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "kv_lora_rank"))
+    shapes = {"model.embed_tokens.weight": [c["vocab_size"], width], "lm_head.weight": [c["vocab_size"], width],
+              "model.norm.weight": [width]}
+    for layer in range(c["num_hidden_layers"]):
+        h, biased = f"model.layers.{layer}.", c["attention_bias"]
+        a = h + "self_attn."
+        shapes[h + "input_layernorm.weight"] = shapes[h + "post_attention_layernorm.weight"] = [width]
+        latents = {"kv_a_proj_with_mqa": [rank + turned, width], "o_proj": [width, heads * own]}
+        if c["q_lora_rank"]:
+            latents["q_a_proj"] = [c["q_lora_rank"], width]
+            shapes |= {a + "q_a_layernorm.weight": [c["q_lora_rank"]],
+                       a + "q_b_proj.weight": [heads * (plain + turned), c["q_lora_rank"]]}
+        else:
+            shapes[a + "q_proj.weight"] = [heads * (plain + turned), width]
+        shapes |= {a + "kv_a_layernorm.weight": [rank], a + "kv_b_proj.weight": [heads * (plain + own), rank]}
+        for name, shape in latents.items():
+            shapes[f"{a}{name}.weight"] = shape
+            if biased:
+                shapes[f"{a}{name}.bias"] = shape[:1]
+        perceptrons = {"mlp.": c["intermediate_size"]}
+        if layer >= c["first_k_dense_replace"]:
+            inner = c["moe_intermediate_size"]
+            perceptrons = {f"mlp.experts.{expert}.": inner for expert in range(c["n_routed_experts"])}
+            perceptrons["mlp.shared_experts."] = inner * c["n_shared_experts"]
+            shapes[h + "mlp.gate.weight"] = [c["n_routed_experts"], width]
+            if c["model_type"] == "deepseek_v3":
+                shapes[h + CORRECTION] = [c["n_routed_experts"]]
+        for name, inner in perceptrons.items():
+            shapes |= {f"{h}{name}gate_proj.weight": [inner, width], f"{h}{name}up_proj.weight": [inner, width],
+                       f"{h}{name}down_proj.weight": [width, inner]}
     return shapes
 
 
@@ -430,6 +468,91 @@ def llama_logits(c, w, tokens):
     return (logits, experts.balance()) if experts else logits
 
 
+def yarn(c, width):
+    """Frequencies of the pairs of a head, and what turned channels are multiplied by."""
+    theta, s = c["rope_theta"], c["rope_scaling"]
+    pair = torch.arange(width // 2, dtype=torch.float64)
+    plain = theta ** (-2 * pair / width)
+    if not s:
+        return plain, 1.0
+
+    def place(turns):
+        return width * math.log(s["original_max_position_embeddings"] / (turns * 2 * math.pi)) / (2 * math.log(theta))
+
+    low, high = max(math.floor(place(s["beta_fast"])), 0), min(math.ceil(place(s["beta_slow"])), width - 1)
+    ramp = ((pair - low) / (high - low)).clamp(0, 1)
+    return plain / s["factor"] * ramp + plain * (1 - ramp), magnitude(s, s["mscale"]) / magnitude(s, s["mscale_all_dim"])
+
+
+def magnitude(s, share):
+    return 0.1 * share * math.log(s["factor"]) + 1
+
+
+def turn_pairs(c, x):
+    """Rotary positions, each channel paired with its neighbour."""
+    frequency, size = yarn(c, x.shape[3])
+    angle = torch.arange(x.shape[2], dtype=torch.float64)[:, None] * frequency
+    a, b = x[..., 0::2], x[..., 1::2]
+    return size * torch.stack((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), 4).flatten(3)
+
+
+def choose_experts(c, logits, correction):
+    """Of rows of logits: the weight of each expert, 0 of those that are not chosen."""
+    third, groups = correction is not None, c["n_group"]
+    share = logits.sigmoid() if third else logits.softmax(1)
+    rates = (share + correction if third else share).reshape(len(logits), groups, -1)
+    best = rates.topk(2, 2)[0].sum(2) if third else rates.max(2)[0]
+    mark = functional.one_hot(best.topk(c["topk_group"], 1)[1], groups).sum(1)
+    which = (rates * mark[:, :, None]).flatten(1).topk(c["num_experts_per_tok"], 1)[1]
+    weight = share * functional.one_hot(which, c["n_routed_experts"]).sum(1)
+    if third and c["norm_topk_prob"]:
+        weight = weight / (weight.sum(1, keepdim=True) + 1e-20)
+    return weight * c["routed_scaling_factor"]
+
+
+def deepseek_logits(c, w, tokens):
+    heads, plain, rank = c["num_attention_heads"], c["qk_nope_head_dim"], c["kv_lora_rank"]
+
+    def norm(x, name, epsilon=1e-6):
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + epsilon) * w[name + ".weight"]
+
+    def project(x, name):
+        y = x @ w[name + ".weight"].T
+        return y + w[name + ".bias"] if name + ".bias" in w else y
+
+    def perceive(x, name):
+        return project(functional.silu(project(x, name + "gate_proj")) * project(x, name + "up_proj"), name + "down_proj")
+
+    def attended(x, a):
+        if c["q_lora_rank"]:
+            q = project(norm(project(x, a + "q_a_proj"), a + "q_a_layernorm"), a + "q_b_proj")
+        else:
+            q = project(x, a + "q_proj")
+        q = split_heads(q, heads)
+        latent, turned = project(x, a + "kv_a_proj_with_mqa").split((rank, c["qk_rope_head_dim"]), 2)
+        k, v = split_heads(project(norm(latent, a + "kv_a_layernorm"), a + "kv_b_proj"), heads).split(
+            (plain, c["v_head_dim"]), 3)
+        turned = turn_pairs(c, turned[:, None]).expand(-1, heads, -1, -1)
+        q = torch.cat((q[..., :plain], turn_pairs(c, q[..., plain:])), 3)
+        if c["model_type"] == "deepseek_v3" and c["rope_scaling"]:
+            q = q * magnitude(c["rope_scaling"], c["rope_scaling"]["mscale_all_dim"])**2
+        return project(join_heads(attend(q, torch.cat((k, turned), 3), v)), a + "o_proj")
+
+    def mixed(x, h):
+        flat = x.flatten(0, 1)
+        weight = choose_experts(c, flat @ w[h + "mlp.gate.weight"].T, w.get(h + CORRECTION))
+        y = sum(weight[:, e, None] * perceive(flat, f"{h}mlp.experts.{e}.") for e in range(c["n_routed_experts"]))
+        return y.reshape(x.shape) + perceive(x, h + "mlp.shared_experts.")
+
+    x = w["model.embed_tokens.weight"][tokens.long()]
+    for layer in range(c["num_hidden_layers"]):
+        h = f"model.layers.{layer}."
+        x = x + attended(norm(x, h + "input_layernorm", c["rms_norm_eps"]), h + "self_attn.")
+        n = norm(x, h + "post_attention_layernorm", c["rms_norm_eps"])
+        x = x + (mixed(n, h) if layer >= c["first_k_dense_replace"] else perceive(n, h + "mlp."))
+    return project(norm(x, "model.norm", c["rms_norm_eps"]), "lm_head")
+
+
 def neox_logits(c, w, tokens):
     width, heads = c["hidden_size"], c["num_attention_heads"]
 
@@ -573,6 +696,8 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "gemma": (llama_shapes, llama_logits, None, "GemmaForCausalLM"),
             "olmo2": (llama_shapes, llama_logits, None, "Olmo2ForCausalLM"),
             "gpt_neox": (neox_shapes, neox_logits, None, "GPTNeoXForCausalLM"),
+            "deepseek_v2": (deepseek_shapes, deepseek_logits, None, "DeepseekV2ForCausalLM"),
+            "deepseek_v3": (deepseek_shapes, deepseek_logits, None, "DeepseekV3ForCausalLM"),
             "bert": (bert_shapes, bert_logits, bert_samples, "BertForMaskedLM"),
             "t5": (t5_shapes, t5_logits, t5_samples, "T5ForConditionalGeneration"),
             "vit": (vit_shapes, vit_logits, vit_samples, "ViTForImageClassification")}
@@ -601,6 +726,7 @@ def packaged_model(config, weights):
     model = getattr(transformers, FAMILIES[config["model_type"]][3])(
         transformers.AutoConfig.for_model(**config)).eval()
     leaves = {name[len(prefix) * name.startswith(prefix):]: value for name, value in model.named_parameters()}
+    leaves |= {name: value for name, value in model.named_buffers() if name in weights}
     assert leaves.keys() == weights.keys(), leaves.keys() ^ weights.keys()
     with torch.no_grad():
         for name, value in leaves.items():

@@ -3,12 +3,19 @@
 #include <float.h>
 #include <math.h>
 
+// The wider of a head of queries and one of values.
+static int64_t widest(const bd_gen *g, int query) {
+  const bd_value *values = g->kernel->function->values;
+  int64_t width = values[g->op->in[query]].type.dims[3];
+  int64_t own = values[g->op->in[query + 2]].type.dims[3];
+  return width > own ? width : own;
+}
+
 int bd_attention_threads(const bd_gen *g) {
-  const bd_op *op = g->op;
-  const bd_type *query =
-      &g->kernel->function->values[op->in[bd_op_is_attention(op->kind) ? 0 : 1]].type;
-  return bd_tiles_suit_tensor_cores(query->dtype, query->dims[3]) ? BD_TILE_TENSOR_THREADS
-                                                                  : BD_GEN_THREADS;
+  int query = bd_op_is_attention(g->op->kind) ? 0 : 1;
+  bd_dtype dtype = g->kernel->function->values[g->op->in[query]].type.dtype;
+  return bd_tiles_suit_tensor_cores(dtype, widest(g, query)) ? BD_TILE_TENSOR_THREADS
+                                                             : BD_GEN_THREADS;
 }
 
 // Query heads on a rank per key-value head there. Parts of heads are equal.
@@ -34,11 +41,12 @@ static int64_t window_of(const bd_op *op, int64_t queries) {
 bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
   const bd_value *values = g->kernel->function->values;
   const int64_t *q = values[g->op->in[query]].type.dims, *k = values[g->op->in[key]].type.dims;
-  if (q[3] > BD_TILE_MAX_WIDTH)
+  int64_t most = widest(g, query);
+  if (most > BD_TILE_MAX_WIDTH)
     return bd_fail(g->ctx, BD_UNSUPPORTED, g->op->loc,
                    "attention on GPUs takes heads of up to %d numbers, not %lld%s",
-                   BD_TILE_MAX_WIDTH, (long long)q[3],
-                   q[3] <= BD_TILE_MAX_WIDTH + 8
+                   BD_TILE_MAX_WIDTH, (long long)most,
+                   most <= BD_TILE_MAX_WIDTH + 8
                        ? "; 8 of a head hide keys where there is padding (docs/hugging-face.md)"
                        : "");
   const bd_gen_loop *b = &g->loop[bd_index_find(&g->map, 'b')];
@@ -53,6 +61,7 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
                         .first_query = t->split ? t->start : NULL,
                         .tk = k[1],
                         .width = q[3],
+                        .values = values[g->op->in[query + 2]].type.dims[3],
                         .group = local_group(g, query, key),
                         .causal = bd_op_int(g->op, "causal", 0) != 0,
                         .window = window_of(g->op, q[1]),
@@ -334,7 +343,7 @@ bd_status bd_gen_attention(bd_gen *g) {
                .out = bd_attention_out(&a, 0),
                .lse = bd_attention_out(&a, 1),
                .scores = bd_square_create(&a.tiles),
-               .sums = bd_strip_create(&a.tiles, a.width)};
+               .sums = bd_strip_create(&a.tiles, a.values)};
   for (int i = 0; i < a.tiles.rows; i++) {
     f.most[i] = bd_gen_variable(g, bd_gen_f32(g));
     f.total[i] = bd_gen_variable(g, bd_gen_f32(g));

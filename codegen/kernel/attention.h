@@ -13,7 +13,8 @@ typedef struct bd_heads {
 typedef struct bd_attention {
   bd_gen *g;
   bd_tiles tiles;
-  int64_t tq, tk, width; // queries on this rank, keys, of a head
+  int64_t tq, tk;        // queries on this rank, keys
+  int64_t width, values; // of a head of queries and keys, and of values
   int64_t queries;       // on all ranks
   int64_t group;         // query heads on this rank per key-value head there
   bool causal;

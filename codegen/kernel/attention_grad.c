@@ -57,7 +57,7 @@ static void row_products(bd_attention *a) {
   bd_heads dout = bd_attention_in(a, 0), out = bd_attention_in(a, 4), to = scratch(a);
   products p = {.t = bd_index_find(&g->map, 't'),
                 .h = bd_attention_loop(g, &g->loop[kv], a->group),
-                .d = bd_gen_own_loop(g, a->width)};
+                .d = bd_gen_own_loop(g, a->values)};
   p.dout = along_rows(&p, &dout, kv);
   p.out = along_rows(&p, &out, kv);
   p.to = along_rows(&p, &to, kv);
@@ -65,7 +65,7 @@ static void row_products(bd_attention *a) {
   bd_gen_nest nest = {.outer_count = 3,
                       .outer = {b, p.t, p.h},
                       .lane_loop = p.d,
-                      .work = a->width,
+                      .work = a->values,
                       .threads = bd_gen_row_threads(g, p.d),
                       .meets = true};
   bd_gen_items(g, &nest, row_product, &p);
@@ -166,7 +166,7 @@ static void key_gradients(bd_attention *a) {
   backward w = open_backward(a);
   for (int i = 0; i < 2; i++) {
     w.to[i] = bd_attention_out(a, i + 1);
-    w.sums[i] = bd_strip_create(&a->tiles, a->width);
+    w.sums[i] = bd_strip_create(&a->tiles, i ? a->values : a->width);
   }
   bd_attention_tiles(a, a->kv_heads, a->tk, false, key_tile, &w);
 }

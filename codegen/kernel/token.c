@@ -49,7 +49,7 @@ bd_status bd_gen_embed(bd_gen *g) {
 typedef struct rope {
   bd_gen_nest nest;
   int t, h, half;                     // loops
-  bd_access in[2], out[2], frequency; // first and second half of what is turned of a head
+  bd_access in[2], out[2], frequency; // first and second numbers of the pairs of a head
   int rest;                           // loop over what is not; -1: all is
   bd_access rest_in, rest_out;
   LLVMValueRef sine, cosine;
@@ -154,12 +154,13 @@ bd_status bd_gen_rope(bd_gen *g) {
     bd_access *access = side ? r.out : r.in;
     access[0] = side ? bd_gen_out(g, 0) : bd_gen_in(g, 0);
     access[0].stride[loops[3]] = 0;
-    access[0].stride[r.half] = 1;
-    access[1] = bd_gen_shifted(g, &access[0], half);
+    const bd_access head = access[0];
+    access[0] = bd_gen_shifted(g, &head, bd_rope_first(g->op, width));
+    access[0].stride[r.half] = bd_rope_step(g->op);
+    access[1] = bd_gen_shifted(g, &access[0], bd_rope_apart(g->op, turned));
     if (r.rest < 0) continue;
     bd_access *rest = side ? &r.rest_out : &r.rest_in;
-    *rest = bd_gen_shifted(g, &access[0], turned);
-    rest->stride[r.half] = 0;
+    *rest = bd_gen_shifted(g, &head, bd_rope_first(g->op, width) > 0 ? 0 : turned);
     rest->stride[r.rest] = 1;
   }
   // Frequencies, in f64, are read again for each position: in registers they would cost a block.

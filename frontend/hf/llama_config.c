@@ -55,6 +55,10 @@ static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_llama_config *c
     return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "num_key_value_heads"),
                    "\"num_key_value_heads\": %lld does not divide \"num_attention_heads\" %lld",
                    (long long)c->kv_heads, (long long)c->heads);
+  return BD_OK;
+}
+
+static bd_status read_head_width(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   BD_TRY(bd_hf_extent(ctx, json, "head_dim", &c->head_width));
   if (c->head_width == 0 && c->width % c->heads != 0)
     return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "num_attention_heads"),
@@ -67,9 +71,11 @@ static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_llama_config *c
                  (long long)c->head_width);
 }
 
-// `in_part`: some elements of a head may be turned alone.
+// `in_part`: some elements of a head may be turned alone. Of those made of latents, positions may
+// be stretched along a ramp.
 static bd_status read_variants(bd_ctx *ctx, const bd_json *json, bool in_part, bd_llama_config *c) {
-  bd_hf_rotary_family rotary = {"rope_theta", "partial_rotary_factor", 1, !in_part};
+  bd_hf_rotary_family rotary = {"rope_theta", "partial_rotary_factor", 1, !in_part,
+                                c->latent ? c->positions : 0};
   BD_TRY(bd_hf_rotary_read(ctx, json, &rotary, c->head_width, &c->rotary));
   BD_TRY(bd_hf_activation(ctx, json, "hidden_act", &c->activation));
   return bd_json_bool(ctx, json, "tie_word_embeddings", false, &c->tied);
@@ -131,6 +137,7 @@ static const struct {
   bd_llama_config defaults;
   bd_status (*read)(bd_ctx *ctx, const bd_json *json, bd_llama_config *c);
   bool turns_in_part;
+  bool latent; // heads are made of latent vectors
 } families[] = {
     {.model_type = "llama",
      .keys = keys,
@@ -197,7 +204,28 @@ static const struct {
     {.model_type = "olmo2",
      .keys = bd_hf_olmo2_keys,
      .defaults = {.vocabulary = 50304, .positions = 2048, .inner = 11008, .epsilon = 1e-5},
-     .read = bd_hf_read_olmo2}};
+     .read = bd_hf_read_olmo2},
+    {.model_type = "deepseek_v2",
+     .keys = bd_hf_deepseek_v2_keys,
+     .defaults =
+         {.vocabulary = 32000, .positions = 2048, .inner = 11008, .experts = 64, .shared_inner = 2},
+     .read = bd_hf_read_deepseek_v2,
+     .latent = true},
+    {.model_type = "deepseek_v3",
+     .keys = bd_hf_deepseek_v3_keys,
+     .defaults = {.vocabulary = 129280,
+                  .positions = 4096,
+                  .width = 7168,
+                  .layers = 61,
+                  .heads = 128,
+                  .kv_heads = 128,
+                  .inner = 18432,
+                  .experts = 256,
+                  .choices = 8,
+                  .share_scale = 2.5,
+                  .shared_inner = 1},
+     .read = bd_hf_read_deepseek_v3,
+     .latent = true}};
 
 bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model_type,
                              bd_llama_config *out_config) {
@@ -216,6 +244,8 @@ bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model
   c.init_scale = 0.02;
   BD_TRY(bd_hf_only_known(ctx, json, members(ctx, families[family].keys)));
   BD_TRY(read_sizes(ctx, json, &c));
+  BD_TRY(families[family].latent ? bd_hf_read_latent(ctx, json, &c)
+                                 : read_head_width(ctx, json, &c));
   BD_TRY(read_variants(ctx, json, families[family].turns_in_part, &c));
   BD_TRY(families[family].read(ctx, json, &c));
   BD_TRY(bd_json_real(ctx, json, "rms_norm_eps", false, 1e-12, 1, &c.epsilon));

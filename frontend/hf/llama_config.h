@@ -10,6 +10,8 @@ extern const char *const bd_hf_qwen3_moe_keys[];
 extern const char *const bd_hf_phi3_keys[];
 extern const char *const bd_hf_gemma_keys[];
 extern const char *const bd_hf_olmo2_keys[];
+extern const char *const bd_hf_deepseek_v2_keys[];
+extern const char *const bd_hf_deepseek_v3_keys[];
 
 // The window of the layers that have one: what `layer_types` says of each, else what
 // `use_sliding_window` and `max_window_layers` say of some.
@@ -27,5 +29,11 @@ BD_NODISCARD bd_status bd_hf_read_qwen3_moe(bd_ctx *ctx, const bd_json *json,
                                             bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_phi3(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_olmo2(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
+// The widths of heads, before the positions by which they are turned.
+BD_NODISCARD bd_status bd_hf_read_latent(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_deepseek_v2(bd_ctx *ctx, const bd_json *json,
+                                              bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_deepseek_v3(bd_ctx *ctx, const bd_json *json,
+                                              bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_gemma(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 #endif

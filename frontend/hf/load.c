@@ -80,6 +80,8 @@ static const struct {
     {"gemma", load_llama, {.built = {"GemmaForCausalLM"}, .body = "GemmaModel", .tied = true}},
     {"gpt_neox", load_neox, {.built = {"GPTNeoXForCausalLM"}, .body = "GPTNeoXModel"}},
     {"olmo2", load_llama, {.built = {"Olmo2ForCausalLM"}, .body = "Olmo2Model"}},
+    {"deepseek_v2", load_llama, {.built = {"DeepseekV2ForCausalLM"}, .body = "DeepseekV2Model"}},
+    {"deepseek_v3", load_llama, {.built = {"DeepseekV3ForCausalLM"}, .body = "DeepseekV3Model"}},
     {"bert", load_bert, {.built = {"BertForMaskedLM"}, .more = "BertForPreTraining"}},
     {"t5",
      load_t5,

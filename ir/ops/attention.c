@@ -7,16 +7,15 @@
 #include <math.h>
 
 typedef struct shape {
-  int64_t batch, tq, tk, heads, kv_heads, d;
-  int64_t window;      // 0: none
-  int64_t places, far; // of biases; 0: there are none
+  int64_t batch, tq, tk, heads, kv_heads, d, d_v; // d_v: the width of values and of what they give
+  int64_t window;                                 // 0: none
+  int64_t places, far;                            // of biases; 0: there are none
   double scale, dropout;
   bool causal;
 } shape;
 
-static shape shape_of(const bd_op *op, const bd_tensor *q, const bd_tensor *k,
-                      const bd_tensor *bias) {
-  const int64_t *dims = q->type.dims;
+static shape shape_of(const bd_op *op, const bd_tensor *in, const bd_tensor *bias) {
+  const int64_t *dims = in[0].type.dims;
   bool causal = bd_op_int(op, "causal", 0) != 0;
   int64_t places = bias ? bias->type.dims[1] : 0;
   return (shape){
@@ -24,8 +23,9 @@ static shape shape_of(const bd_op *op, const bd_tensor *q, const bd_tensor *k,
       .tq = dims[1],
       .heads = dims[2],
       .d = dims[3],
-      .tk = k->type.dims[1],
-      .kv_heads = k->type.dims[2],
+      .d_v = in[2].type.dims[3],
+      .tk = in[1].type.dims[1],
+      .kv_heads = in[1].type.dims[2],
       .scale = bd_op_real(op, "scale", 1 / sqrt((double)dims[3])),
       .dropout = bd_op_real(op, "dropout", 0),
       .window = bd_op_int(op, "window", 0),
@@ -89,15 +89,15 @@ static void eval_row(const bd_op *op, const bd_tensor *in, const bd_tensor *bias
   out[1].data[row] = lse;
   for (int64_t j = first; j < end; j++) {
     double weight = exp(score[j] - lse) * kept(op, key, s, b, h, i, j);
-    const double *v = in[2].data + k_row(s, b, j, h) * s->d;
-    for (int64_t c = 0; c < s->d; c++)
-      out[0].data[row * s->d + c] += weight * v[c];
+    const double *v = in[2].data + k_row(s, b, j, h) * s->d_v;
+    for (int64_t c = 0; c < s->d_v; c++)
+      out[0].data[row * s->d_v + c] += weight * v[c];
   }
 }
 
 static void eval(const bd_op *op, const bd_tensor *in, const bd_tensor *bias, bd_tensor *out,
                  const bd_random_key *key, bd_arena *scratch) {
-  shape s = shape_of(op, &in[0], &in[1], bias);
+  shape s = shape_of(op, in, bias);
   double *score = BD_NEW_ARRAY(scratch, double, s.tk);
   for (int64_t b = 0; b < s.batch; b++)
     for (int64_t i = 0; i < s.tq; i++)
@@ -118,25 +118,26 @@ BD_EVAL(relative_attention) {
 // dout; dbias is what dS of all samples adds up to at each place.
 static void eval_grad(const bd_op *op, const bd_tensor *in, const bd_tensor *bias, bd_tensor *out,
                       const bd_random_key *key) {
-  shape s = shape_of(op, &in[1], &in[2], bias);
+  shape s = shape_of(op, in + 1, bias);
   for (int64_t b = 0; b < s.batch; b++)
     for (int64_t i = 0; i < s.tq; i++)
       for (int64_t h = 0; h < s.heads; h++) {
         int64_t row = q_row(&s, b, i, h);
-        const double *dout = in[0].data + row * s.d, *q = in[1].data + row * s.d;
-        double total = dot(dout, in[4].data + row * s.d, s.d);
+        const double *dout = in[0].data + row * s.d_v, *q = in[1].data + row * s.d;
+        double total = dot(dout, in[4].data + row * s.d_v, s.d_v);
         for (int64_t j = first_seen(&s, i); j < end_seen(&s, i); j++) {
-          int64_t at = k_row(&s, b, j, h) * s.d;
-          const double *k = in[2].data + at, *v = in[3].data + at;
+          int64_t at = k_row(&s, b, j, h);
+          const double *k = in[2].data + at * s.d, *v = in[3].data + at * s.d_v;
           double p = exp(score_of(&s, q, k, bias, h, i, j) - in[5].data[row]);
           double mask = kept(op, key, &s, b, h, i, j);
-          double slope = p * (mask * dot(dout, v, s.d) - total), ds = s.scale * slope;
+          double slope = p * (mask * dot(dout, v, s.d_v) - total), ds = s.scale * slope;
           if (bias) out[3].data[bias_at(&s, h, i, j)] += slope;
           for (int64_t c = 0; c < s.d; c++) {
             out[0].data[row * s.d + c] += ds * k[c];
-            out[1].data[at + c] += ds * q[c];
-            out[2].data[at + c] += mask * p * dout[c];
+            out[1].data[at * s.d + c] += ds * q[c];
           }
+          for (int64_t c = 0; c < s.d_v; c++)
+            out[2].data[at * s.d_v + c] += mask * p * dout[c];
         }
       }
 }

@@ -1,6 +1,6 @@
-// rope: rotates pairs (i, i + r/2) of the first r numbers of each head by an angle that grows with
-// the position. The gradient turns back. `factor` and its three companions slow the low frequencies
-// as Llama 3.1 does.
+// rope: rotates pairs of the first or the last r numbers of each head, (i, i + r/2) or neighbours,
+// by an angle that grows with the position. The gradient turns back. `factor` and its companions
+// slow the low frequencies as Llama 3.1 or YaRN does.
 #include "ir/rope.h"
 #include "ir/ops/ops.h"
 #include <math.h>
@@ -9,20 +9,22 @@ BD_EVAL(rope) {
   (void)key, (void)scratch;
   const int64_t *dims = in[0].type.dims;
   int64_t positions = dims[1], heads = dims[2], d = dims[3];
-  int64_t turned = bd_rope_turned(op, d), half = turned / 2;
+  int64_t turned = bd_rope_turned(op, d), first = bd_rope_first(op, d);
+  int64_t apart = bd_rope_apart(op, turned), step = bd_rope_step(op);
   double direction = bd_op_int(op, "inverse", 0) ? -1 : 1;
   int64_t rows = dims[0] * positions * heads;
   for (int64_t row = 0; row < rows; row++) {
     int64_t position = row / heads % positions;
     const double *x = in[0].data + row * d;
     double *y = out->data + row * d;
-    for (int64_t i = 0; i < half; i++) {
-      double angle = direction * (double)position * bd_rope_frequency(op, i, turned);
-      y[i] = x[i] * cos(angle) - x[i + half] * sin(angle);
-      y[i + half] = x[i + half] * cos(angle) + x[i] * sin(angle);
-    }
-    for (int64_t i = turned; i < d; i++)
+    for (int64_t i = 0; i < d; i++)
       y[i] = x[i];
+    for (int64_t i = 0; i < turned / 2; i++) {
+      int64_t a = first + i * step, b = a + apart;
+      double angle = direction * (double)position * bd_rope_frequency(op, i, turned);
+      y[a] = x[a] * cos(angle) - x[b] * sin(angle);
+      y[b] = x[b] * cos(angle) + x[a] * sin(angle);
+    }
   }
 }
 

@@ -56,20 +56,40 @@ double bd_cost_idle_wave(const bd_cluster *cluster, double rate, const bd_produc
   return work->product_wave * (p->terms / parts + work->product_depth) / rate;
 }
 
-double bd_cost_attention_materialized(const bd_cluster *c, double rate, const bd_attention *a) {
-  double queries = a->heads * a->queries * a->width * a->element_bytes;
-  double keys = a->heads * a->keys * a->width * a->element_bytes;
+// A product that makes scores or takes them, with rows of queries and of keys `width` wide.
+static double scores_product(const bd_cluster *c, double rate, const bd_attention *a,
+                             const bd_product *product, double width) {
+  double queries = a->heads * a->queries * width * a->element_bytes;
+  double keys = a->heads * a->keys * width * a->element_bytes;
   double scores = a->heads * a->queries * a->keys * a->element_bytes;
-  double mask = a->heads * a->queries * a->keys;                 // a byte each
-  bd_product wide = {a->heads, a->queries, a->keys, a->width};   // makes scores
-  bd_product narrow = {a->heads, a->queries, a->width, a->keys}; // sums over keys
-  bd_product tall = {a->heads, a->keys, a->width, a->queries};   // sums over queries
+  return fmax(bd_cost_product(c, rate, product),
+              (queries + keys + scores) / c->memory_bytes_per_second);
+}
+
+// Makes scores; sums over keys; sums over queries.
+static double make(const bd_cluster *c, double rate, const bd_attention *a, double width) {
+  bd_product wide = {a->heads, a->queries, a->keys, width};
+  return scores_product(c, rate, a, &wide, width);
+}
+static double gather(const bd_cluster *c, double rate, const bd_attention *a, double width) {
+  bd_product narrow = {a->heads, a->queries, width, a->keys};
+  return scores_product(c, rate, a, &narrow, width);
+}
+static double back(const bd_cluster *c, double rate, const bd_attention *a, double width) {
+  bd_product tall = {a->heads, a->keys, width, a->queries};
+  return scores_product(c, rate, a, &tall, width);
+}
+
+double bd_cost_attention_materialized(const bd_cluster *c, double rate, const bd_attention *a) {
+  double scores = a->heads * a->queries * a->keys * a->element_bytes;
+  double mask = a->heads * a->queries * a->keys; // a byte each
   double memory = c->memory_bytes_per_second, launch = c->kernel_seconds;
-  double make = fmax(bd_cost_product(c, rate, &wide), (queries + keys + scores) / memory);
-  double gather = fmax(bd_cost_product(c, rate, &narrow), (queries + keys + scores) / memory);
-  double back = fmax(bd_cost_product(c, rate, &tall), (queries + keys + scores) / memory);
   double dropout = a->dropout ? (2 * scores + mask) / memory + launch : 0;
   double softmax = (a->forward ? 2 : 3) * scores / memory + launch;
-  if (a->forward) return make + softmax + dropout + gather + 2 * launch;
-  return make + dropout + softmax + gather + 2 * back + 4 * launch;
+  if (a->forward)
+    return make(c, rate, a, a->width) + softmax + dropout + gather(c, rate, a, a->values) +
+           2 * launch;
+  double backs = back(c, rate, a, a->width) + back(c, rate, a, a->values);
+  return make(c, rate, a, a->values) + dropout + softmax + gather(c, rate, a, a->width) + backs +
+         4 * launch;
 }

@@ -26,7 +26,8 @@ double bd_cost_product_beside(const bd_cluster *cluster, double rate, const bd_p
 
 typedef struct bd_attention {
   bool forward;
-  double heads, queries, keys, width; // heads of all samples
+  double heads, queries, keys; // heads of all samples
+  double width, values;        // of queries and keys, and of values
   bool dropout;
   double element_bytes;
 } bd_attention;

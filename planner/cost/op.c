@@ -81,10 +81,12 @@ static double flops_of(const part *p) {
 static double attention_rate(const part *p, bool forward) {
   const bd_cluster *cluster = p->model->cluster;
   const bd_work_rates *work = &cluster->work;
-  const bd_type *q = &p->function->values[p->op->in[forward ? 0 : 1]].type;
+  const bd_id *in = p->op->in + !forward;
+  const bd_type *q = &p->function->values[in[0]].type, *v = &p->function->values[in[2]].type;
   if (!cluster->gpu || bd_attention_in_library(p->function, p->op))
     return rate_of(p) * bd_part_or(forward ? work->attention_forward : work->attention_backward, 1);
-  double generated = bd_dtype_bytes(q->dtype) == 2 && q->dims[3] <= BD_ATTENTION_TENSOR_WIDTH
+  int64_t widest = q->dims[3] > v->dims[3] ? q->dims[3] : v->dims[3];
+  double generated = bd_dtype_bytes(q->dtype) == 2 && widest <= BD_ATTENTION_TENSOR_WIDTH
                          ? bd_part_or(work->attention_generated, BD_ATTENTION_GENERATED)
                          : bd_part_or(work->attention_generated_f32, BD_ATTENTION_GENERATED_F32);
   return cluster->flops.f32 * generated;
@@ -93,11 +95,13 @@ static double attention_rate(const part *p, bool forward) {
 static double attention_seconds(const part *p) {
   const bd_work_rates *work = &p->model->cluster->work;
   bool forward = bd_op_is_attention(p->op->kind);
+  const bd_type *v = &p->function->values[p->op->in[forward ? 2 : 3]].type;
   bd_attention attention = {.forward = forward,
                             .heads = extents(p, "bkg"),
                             .queries = extents(p, "t"),
                             .keys = extents(p, "s"),
                             .width = extents(p, "d"),
+                            .values = (double)v->dims[3],
                             .dropout = bd_op_real(p->op, "dropout", 0) > 0};
   bd_dtype dtype = p->function->values[p->op->in[0]].type.dtype;
   attention.element_bytes = (double)bd_dtype_bytes(dtype);

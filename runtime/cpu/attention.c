@@ -66,10 +66,10 @@ typedef struct place {
   int64_t batch, head, row, rows;
   const float *q;
   float *out;
-  int64_t stride;      // of rows of q and out
-  int64_t k;           // offset of the head's first key and value
-  float *wide;         // of halves: room for a tile of keys and one of values, else NULL
-  const float *biases; // of the head; NULL: there are none
+  int64_t q_stride, out_stride; // of rows
+  int64_t k, v;                 // offsets of the head's first key and value
+  float *wide;                  // of halves: room for a tile of keys and one of values, else NULL
+  const float *biases;          // of the head; NULL: there are none
 } place;
 
 // Softmax of one tile of scores, in place; rescales what is accumulated when a row's maximum grows.
@@ -94,7 +94,7 @@ static void tile_softmax(const forward *f, const place *at, bd_rt_tiles *tiles, 
     const float part = row_exp(x + from, seen - from, keys - from, most);
     const float shrink = maximum[i] == -INFINITY ? 0 : bd_rt_exp(maximum[i] - most);
     sum[i] = sum[i] * shrink + part;
-    if (key > begin && most != maximum[i]) scale_row(at->out + i * at->stride, s->d, shrink);
+    if (key > begin && most != maximum[i]) scale_row(at->out + i * at->out_stride, s->d_v, shrink);
     maximum[i] = most;
     if (s->dropout > 0) {
       const float *const mask = tiles->second + i * KEYS;
@@ -104,19 +104,26 @@ static void tile_softmax(const forward *f, const place *at, bd_rt_tiles *tiles, 
   }
 }
 
-// Rows of a tile's keys or values, `stride` apart.
-static const float *key_rows(const forward *f, const place *at, const void *from, int64_t key,
-                             int64_t keys, float *wide) {
-  const bd_rt_attention *const s = f->shape;
-  const int64_t offset = at->k + key * s->k_row;
-  if (!at->wide) return (const float *)from + offset;
-  bd_rt_widen_rows(s->dtype, from, offset, s->k_row, keys, s->d, wide);
-  return wide;
+// What is stored of the keys or values of a head: `width` numbers a row.
+typedef struct stored {
+  const void *data;
+  int64_t offset, row, width;
+} stored;
+
+// Rows of a tile's keys or values, and how far apart they are.
+static const float *key_rows(const forward *f, const place *at, const stored *from, int64_t key,
+                             int64_t keys, int64_t *out_stride) {
+  const int64_t offset = from->offset + key * from->row;
+  *out_stride = at->wide ? from->width : from->row;
+  if (!at->wide) return (const float *)from->data + offset;
+  bd_rt_widen_rows(f->shape->dtype, from->data, offset, from->row, keys, from->width, at->wide);
+  return at->wide;
 }
 
 static void attend(const forward *f, const place *at, bd_rt_tiles *tiles) {
   const bd_rt_attention *const s = f->shape;
-  const int64_t k_row = at->wide ? s->d : s->k_row;
+  const stored all_keys = {f->k, at->k, s->k_row, s->d};
+  const stored all_values = {f->v, at->v, s->v_row, s->d_v};
   float *const maximum = tiles->row[0], *const sum = tiles->row[1];
   for (int64_t i = 0; i < at->rows; i++) {
     maximum[i] = -INFINITY;
@@ -125,43 +132,47 @@ static void attend(const forward *f, const place *at, bd_rt_tiles *tiles) {
   const int64_t begin = bd_rt_keys_begin(s, at->row), end = bd_rt_keys_end(s, at->row, at->rows);
   for (int64_t key = begin; key < end; key += KEYS) {
     const int64_t keys = bd_rt_least(KEYS, end - key);
-    const float *const k = key_rows(f, at, f->k, key, keys, at->wide);
-    bd_rt_gemm_block(at->rows, keys, s->d, s->scale, at->q, at->stride, 1, k, 1, k_row, 0,
+    int64_t stride;
+    const float *const k = key_rows(f, at, &all_keys, key, keys, &stride);
+    bd_rt_gemm_block(at->rows, keys, s->d, s->scale, at->q, at->q_stride, 1, k, 1, stride, 0,
                      tiles->first, KEYS);
     if (at->biases) {
       const bd_rt_tile tile = {at->row, at->rows, key, keys};
       bd_rt_add_biases(s, &tile, at->biases, tiles->first);
     }
     tile_softmax(f, at, tiles, key, keys);
-    const float *const v = key_rows(f, at, f->v, key, keys, at->wide);
-    bd_rt_gemm_block(at->rows, s->d, keys, 1, tiles->first, KEYS, 1, v, k_row, 1,
-                     key == begin ? 0 : 1, at->out, at->stride);
+    const float *const v = key_rows(f, at, &all_values, key, keys, &stride);
+    bd_rt_gemm_block(at->rows, s->d_v, keys, 1, tiles->first, KEYS, 1, v, stride, 1,
+                     key == begin ? 0 : 1, at->out, at->out_stride);
   }
   float *const lse = f->lse + at->batch * s->lse_batch + at->row * s->lse_row + at->head;
   for (int64_t i = 0; i < at->rows; i++) {
-    scale_row(at->out + i * at->stride, s->d, 1.0f / sum[i]);
+    scale_row(at->out + i * at->out_stride, s->d_v, 1.0f / sum[i]);
     lse[i * s->lse_row] = maximum[i] + logf(sum[i]);
   }
 }
 
-static void attend_floats(const forward *f, place at, int64_t q, bd_rt_tiles *tiles) {
+// `q` and `out`: offsets of the first row.
+static void attend_floats(const forward *f, place at, int64_t q, int64_t out, bd_rt_tiles *tiles) {
   at.q = (const float *)f->q + q;
-  at.out = (float *)f->out + q;
-  at.stride = f->shape->q_row;
+  at.out = (float *)f->out + out;
+  at.q_stride = f->shape->q_row;
+  at.out_stride = f->shape->out_row;
   attend(f, &at, tiles);
 }
 
-static void attend_halves(const forward *f, place at, int64_t q, bd_rt_tiles *tiles,
+static void attend_halves(const forward *f, place at, int64_t q, int64_t out, bd_rt_tiles *tiles,
                           float *scratch) {
   const bd_rt_attention *const s = f->shape;
-  float *const rows = scratch, *const out = rows + ROWS * s->d;
+  float *const rows = scratch, *const made = rows + ROWS * s->d;
   bd_rt_widen_rows(s->dtype, f->q, q, s->q_row, at.rows, s->d, rows);
   at.q = rows;
-  at.out = out;
-  at.stride = s->d;
-  at.wide = out + ROWS * s->d;
+  at.out = made;
+  at.q_stride = s->d;
+  at.out_stride = s->d_v;
+  at.wide = made + ROWS * s->d_v;
   attend(f, &at, tiles);
-  bd_rt_narrow_rows(s->dtype, out, at.rows, s->d, f->out, q, s->q_row);
+  bd_rt_narrow_rows(s->dtype, made, at.rows, s->d_v, f->out, out, s->out_row);
 }
 
 static void forward_worker(void *args, int64_t chunk, int worker) {
@@ -177,16 +188,18 @@ static void forward_worker(void *args, int64_t chunk, int worker) {
     const int64_t batch = task % (s->batch * s->heads) / s->heads, head = task % s->heads;
     const int64_t row = tile * ROWS;
     const int64_t q = batch * s->q_batch + row * s->q_row + head * s->d;
+    const int64_t out = batch * s->out_batch + row * s->out_row + head * s->d_v;
     const place at = {.batch = batch,
                       .head = head,
                       .row = row,
                       .rows = bd_rt_least(ROWS, s->tq - row),
                       .k = batch * s->k_batch + head / group * s->d,
+                      .v = batch * s->v_batch + head / group * s->d_v,
                       .biases = bd_rt_head_biases(s, f->biases, head, biases)};
     if (bd_rt_is_half(s->dtype))
-      attend_halves(f, at, q, f->tiles + chunk, bd_rt_thread_scratch(f->rt, worker));
+      attend_halves(f, at, q, out, f->tiles + chunk, bd_rt_thread_scratch(f->rt, worker));
     else
-      attend_floats(f, at, q, f->tiles + chunk);
+      attend_floats(f, at, q, out, f->tiles + chunk);
   }
 }
 

@@ -71,8 +71,8 @@ static void score_gradient(const bd_rt_backward *w, const bd_rt_pair *at, bd_rt_
   for (int64_t i = 0; i < at->rows; i++) {
     const float *restrict const p = tiles->first + i * KEYS;
     float *restrict const ds = tiles->second + i * KEYS;
-    const int64_t o = at->q + i * s->q_row;
-    const float inner = dot(w->dout + o, w->out + o, s->d);
+    const int64_t o = at->out + i * s->out_row;
+    const float inner = dot(w->dout + o, w->out + o, s->d_v);
     for (int64_t j = 0; j < at->keys; j++) {
       const float dp = p[j] < 0 ? 0 : ds[j] * keep;
       ds[j] = __builtin_fabsf(p[j]) * (dp - inner);
@@ -98,10 +98,10 @@ void bd_rt_tile_backward(const bd_rt_backward *w, const bd_rt_pair *at, int want
   const float sum = fresh ? 0 : 1;
   const float *const left = s->dropout > 0 ? tiles->second : tiles->first;
   if (wanted & BD_RT_OF_KEYS)
-    bd_rt_gemm_block(at->keys, s->d, at->rows, 1, left, 1, KEYS, w->dout + at->q, s->q_row, 1, sum,
-                     w->dv + at->k, s->k_row);
-  bd_rt_gemm_block(at->rows, at->keys, s->d, 1, w->dout + at->q, s->q_row, 1, w->v + at->k, 1,
-                   s->k_row, 0, tiles->second, KEYS);
+    bd_rt_gemm_block(at->keys, s->d_v, at->rows, 1, left, 1, KEYS, w->dout + at->out, s->out_row, 1,
+                     sum, w->dv + at->v, s->v_row);
+  bd_rt_gemm_block(at->rows, at->keys, s->d_v, 1, w->dout + at->out, s->out_row, 1, w->v + at->v, 1,
+                   s->v_row, 0, tiles->second, KEYS);
   score_gradient(w, at, tiles);
   if (wanted & BD_RT_OF_QUERIES && at->biases) {
     const bd_rt_tile tile = {at->row, at->rows, at->key, at->keys};
@@ -116,11 +116,11 @@ void bd_rt_tile_backward(const bd_rt_backward *w, const bd_rt_pair *at, int want
                      s->q_row, 1, sum, w->dk + at->k, s->k_row);
 }
 
-void bd_rt_zero_keys(const bd_rt_backward *w, int64_t offset, int64_t keys) {
+void bd_rt_zero_keys(const bd_rt_backward *w, int64_t k, int64_t v, int64_t keys) {
   const bd_rt_attention *const s = w->shape;
   for (int64_t i = 0; i < keys; i++) {
-    memset(w->dk + offset + i * s->k_row, 0, (size_t)s->d * sizeof(float));
-    memset(w->dv + offset + i * s->k_row, 0, (size_t)s->d * sizeof(float));
+    memset(w->dk + k + i * s->k_row, 0, (size_t)s->d * sizeof(float));
+    memset(w->dv + v + i * s->v_row, 0, (size_t)s->d_v * sizeof(float));
   }
 }
 
@@ -132,6 +132,7 @@ static void head_backward(const bd_rt_backward *w, int64_t batch, int64_t kv_hea
   for (int64_t key = 0; key < s->tk; key += KEYS) {
     const int64_t keys = bd_rt_least(KEYS, s->tk - key);
     const int64_t k = batch * s->k_batch + key * s->k_row + kv_head * s->d;
+    const int64_t v = batch * s->v_batch + key * s->v_row + kv_head * s->d_v;
     // Under causality the first rows see none of these keys, with a window the last ones.
     const int64_t first = bd_rt_rows_begin(s, key), end = bd_rt_rows_end(s, key);
     int fresh = 1;
@@ -145,12 +146,14 @@ static void head_backward(const bd_rt_backward *w, int64_t batch, int64_t kv_hea
                                .key = key,
                                .keys = keys,
                                .q = batch * s->q_batch + row * s->q_row + head * s->d,
+                               .out = batch * s->out_batch + row * s->out_row + head * s->d_v,
                                .k = k,
+                               .v = v,
                                .biases = bd_rt_head_biases(s, w->biases, head, NULL)};
         bd_rt_tile_backward(w, &at, BD_RT_OF_QUERIES | BD_RT_OF_KEYS, fresh, tiles);
         fresh = 0;
       }
-    if (fresh) bd_rt_zero_keys(w, k, keys);
+    if (fresh) bd_rt_zero_keys(w, k, v, keys);
   }
 }
 

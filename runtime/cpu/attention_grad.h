@@ -16,7 +16,8 @@ typedef struct bd_rt_backward {
 // One tile: queries of a head against keys.
 typedef struct bd_rt_pair {
   int64_t batch, head, row, rows, key, keys;
-  int64_t q, k;        // offsets of the first row's and the first key's head
+  int64_t q, out;      // offsets of the first row's head
+  int64_t k, v;        // and of the first key's
   const float *biases; // of the head
 } bd_rt_pair;
 
@@ -28,7 +29,8 @@ void bd_rt_tile_backward(const bd_rt_backward *w, const bd_rt_pair *at, int want
                          bd_rt_tiles *tiles);
 // The head's sums by place: of one, or with `heads` of as many.
 void bd_rt_zero_sums(const bd_rt_backward *w, int64_t batch, int64_t head, int64_t heads);
-void bd_rt_zero_keys(const bd_rt_backward *w, int64_t offset, int64_t keys);
+// Of keys and values from these offsets on.
+void bd_rt_zero_keys(const bd_rt_backward *w, int64_t k, int64_t v, int64_t keys);
 
 // What is read and written, as stored.
 typedef struct bd_rt_tensors {

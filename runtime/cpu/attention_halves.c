@@ -11,7 +11,7 @@ typedef struct halves_work {
 } halves_work;
 
 // Halves of one key-value head: `tile` is the same work on floats in the scratch, where rows of all
-// tensors lie `d` apart.
+// tensors lie one behind another.
 typedef struct halves {
   const halves_work *of;
   bd_rt_attention shape;
@@ -23,22 +23,23 @@ typedef struct halves {
 
 static halves start_halves(const halves_work *of, int64_t batch, int64_t kv_head, float *scratch,
                            float room[BD_RT_ATTENTION_PLACES]) {
-  const int64_t rows = ROWS * of->like->shape->d, keys = KEYS * of->like->shape->d;
+  const int64_t d = of->like->shape->d, d_v = of->like->shape->d_v;
   halves h = {.of = of,
               .shape = *of->like->shape,
               .tile = *of->like,
               .batch = batch,
               .kv_head = kv_head,
               .room = room};
-  h.shape.q_row = h.shape.k_row = h.shape.d;
+  h.shape.q_row = h.shape.k_row = d;
+  h.shape.v_row = h.shape.out_row = d_v;
   h.tile.q = h.q = scratch;
-  h.tile.dout = h.dout = h.q + rows;
-  h.tile.out = h.out = h.dout + rows;
-  h.tile.dq = h.out + rows;
-  h.tile.k = h.k = h.tile.dq + rows;
-  h.tile.v = h.v = h.k + keys;
-  h.tile.dk = h.v + keys;
-  h.tile.dv = h.tile.dk + keys;
+  h.tile.dout = h.dout = h.q + ROWS * d;
+  h.tile.out = h.out = h.dout + ROWS * d_v;
+  h.tile.dq = h.out + ROWS * d_v;
+  h.tile.k = h.k = h.tile.dq + ROWS * d;
+  h.tile.v = h.v = h.k + KEYS * d;
+  h.tile.dk = h.v + KEYS * d_v;
+  h.tile.dv = h.tile.dk + KEYS * d;
   return h;
 }
 
@@ -47,15 +48,25 @@ static int64_t keys_at(const halves *h, int64_t key) {
   return h->batch * s->k_batch + key * s->k_row + h->kv_head * s->d;
 }
 
+static int64_t values_at(const halves *h, int64_t key) {
+  const bd_rt_attention *const s = h->of->like->shape;
+  return h->batch * s->v_batch + key * s->v_row + h->kv_head * s->d_v;
+}
+
 static void load_keys(const halves *h, int64_t key, int64_t keys) {
   const bd_rt_attention *const s = h->of->like->shape;
   bd_rt_widen_rows(s->dtype, h->of->tensors->k, keys_at(h, key), s->k_row, keys, s->d, h->k);
-  bd_rt_widen_rows(s->dtype, h->of->tensors->v, keys_at(h, key), s->k_row, keys, s->d, h->v);
+  bd_rt_widen_rows(s->dtype, h->of->tensors->v, values_at(h, key), s->v_row, keys, s->d_v, h->v);
 }
 
 static int64_t rows_at(const halves *h, int64_t head, int64_t row) {
   const bd_rt_attention *const s = h->of->like->shape;
   return h->batch * s->q_batch + row * s->q_row + head * s->d;
+}
+
+static int64_t results_at(const halves *h, int64_t head, int64_t row) {
+  const bd_rt_attention *const s = h->of->like->shape;
+  return h->batch * s->out_batch + row * s->out_row + head * s->d_v;
 }
 
 static const float *biases_of(const halves *h, int64_t head) {
@@ -64,10 +75,11 @@ static const float *biases_of(const halves *h, int64_t head) {
 
 static void load_rows(const halves *h, int64_t head, int64_t row, int64_t rows) {
   const bd_rt_attention *const s = h->of->like->shape;
-  const int64_t at = rows_at(h, head, row);
-  bd_rt_widen_rows(s->dtype, h->of->tensors->q, at, s->q_row, rows, s->d, h->q);
-  bd_rt_widen_rows(s->dtype, h->of->tensors->dout, at, s->q_row, rows, s->d, h->dout);
-  bd_rt_widen_rows(s->dtype, h->of->tensors->out, at, s->q_row, rows, s->d, h->out);
+  const bd_rt_tensors *const t = h->of->tensors;
+  const int64_t out = results_at(h, head, row);
+  bd_rt_widen_rows(s->dtype, t->q, rows_at(h, head, row), s->q_row, rows, s->d, h->q);
+  bd_rt_widen_rows(s->dtype, t->dout, out, s->out_row, rows, s->d_v, h->dout);
+  bd_rt_widen_rows(s->dtype, t->out, out, s->out_row, rows, s->d_v, h->out);
 }
 
 // Gradients of one tile of keys, over all its heads' queries.
@@ -81,17 +93,17 @@ static void keys_of_halves(const halves *h, int64_t key, bd_rt_tiles *tiles) {
     const float *const biases = biases_of(h, head);
     for (int64_t row = first; row < rows_end; row += ROWS) {
       const int64_t rows = bd_rt_least(ROWS, s->tq - row);
-      const bd_rt_pair at = {h->batch, head, row, rows, key, keys, 0, 0, biases};
+      const bd_rt_pair at = {h->batch, head, row, rows, key, keys, 0, 0, 0, 0, biases};
       load_rows(h, head, row, rows);
       bd_rt_tile_backward(&h->tile, &at, BD_RT_OF_KEYS, fresh, tiles);
       fresh = 0;
     }
   }
-  if (fresh) bd_rt_zero_keys(&h->tile, 0, keys);
+  if (fresh) bd_rt_zero_keys(&h->tile, 0, 0, keys);
   bd_rt_narrow_rows(s->dtype, h->tile.dk, keys, s->d, h->of->tensors->dk, keys_at(h, key),
                     s->k_row);
-  bd_rt_narrow_rows(s->dtype, h->tile.dv, keys, s->d, h->of->tensors->dv, keys_at(h, key),
-                    s->k_row);
+  bd_rt_narrow_rows(s->dtype, h->tile.dv, keys, s->d_v, h->of->tensors->dv, values_at(h, key),
+                    s->v_row);
 }
 
 // The gradient of one tile of queries, over all keys that they see.
@@ -103,7 +115,7 @@ static void queries_of_halves(const halves *h, int64_t head, int64_t row, bd_rt_
   load_rows(h, head, row, rows);
   for (int64_t key = bd_rt_keys_begin(s, row); key < end; key += KEYS) {
     const int64_t keys = bd_rt_least(KEYS, end - key);
-    const bd_rt_pair at = {h->batch, head, row, rows, key, keys, 0, 0, biases};
+    const bd_rt_pair at = {h->batch, head, row, rows, key, keys, 0, 0, 0, 0, biases};
     load_keys(h, key, keys);
     bd_rt_tile_backward(&h->tile, &at, BD_RT_OF_QUERIES, 1, tiles);
   }

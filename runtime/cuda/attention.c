@@ -26,7 +26,7 @@ struct bd_cuda_attentions {
 };
 
 _Static_assert(sizeof(bd_cuda_attention) ==
-                   18 * sizeof(int64_t) + sizeof(float) + 3 * sizeof(int32_t),
+                   23 * sizeof(int64_t) + sizeof(float) + 3 * sizeof(int32_t),
                "shapes are compared as bytes");
 
 static bd_cuda_attention shape_of(const bd_rt *rt, const bd_rt_attention *s, int gradient) {
@@ -39,9 +39,11 @@ static bd_cuda_attention shape_of(const bd_rt *rt, const bd_rt_attention *s, int
     out.skipped = out.window && unseen > 0 ? unseen : 0;
     out.first = s->first_query - out.skipped, out.tk = out.first + out.tq;
   }
-  out.kv_heads = s->kv_heads, out.group = s->heads / s->kv_heads, out.d = s->d;
+  out.kv_heads = s->kv_heads, out.group = s->heads / s->kv_heads, out.d = s->d, out.d_v = s->d_v;
   out.q_batch = s->q_batch, out.q_row = s->q_row;
   out.k_batch = s->k_batch, out.k_row = s->k_row;
+  out.v_batch = s->v_batch, out.v_row = s->v_row;
+  out.out_batch = s->out_batch, out.out_row = s->out_row;
   out.lse_batch = s->lse_batch, out.lse_row = s->lse_row;
   out.scale = s->scale, out.causal = s->causal, out.dtype = s->dtype, out.gradient = gradient;
   out.any_order = gradient && rt->options.any_order;
@@ -138,13 +140,13 @@ void bd_cuda_release_attention(bd_rt *rt) {
 
 // What a part's address advances by, in elements, from sample to sample and from key-value head to
 // key-value head.
-typedef enum lying { AS_QUERIES, AS_KEYS, AS_NUMBERS, IN_PLACE } lying;
+typedef enum lying { AS_QUERIES, AS_KEYS, AS_VALUES, AS_RESULTS, AS_NUMBERS, IN_PLACE } lying;
 
-static const lying forward_lies[BD_ATTEND_BUFFERS] = {AS_QUERIES, AS_KEYS, AS_KEYS, AS_QUERIES,
+static const lying forward_lies[BD_ATTEND_BUFFERS] = {AS_QUERIES, AS_KEYS, AS_VALUES, AS_RESULTS,
                                                       AS_NUMBERS};
 static const lying backward_lies[BD_ATTEND_GRAD_BUFFERS] = {
-    AS_QUERIES, AS_QUERIES, AS_KEYS, AS_KEYS,  AS_QUERIES, AS_NUMBERS,
-    AS_QUERIES, AS_KEYS,    AS_KEYS, IN_PLACE, IN_PLACE};
+    AS_RESULTS, AS_QUERIES, AS_KEYS,   AS_VALUES, AS_RESULTS, AS_NUMBERS,
+    AS_QUERIES, AS_KEYS,    AS_VALUES, IN_PLACE,  IN_PLACE};
 
 static int64_t offset_bytes(const bd_cuda_attention *s, lying how, int64_t sample, int64_t head) {
   switch (how) {
@@ -153,6 +155,11 @@ static int64_t offset_bytes(const bd_cuda_attention *s, lying how, int64_t sampl
   case AS_KEYS:
     return (sample * s->k_batch + s->skipped * s->k_row + head * s->d) *
            bd_rt_element_bytes(s->dtype);
+  case AS_VALUES:
+    return (sample * s->v_batch + s->skipped * s->v_row + head * s->d_v) *
+           bd_rt_element_bytes(s->dtype);
+  case AS_RESULTS:
+    return (sample * s->out_batch + head * s->group * s->d_v) * bd_rt_element_bytes(s->dtype);
   case AS_NUMBERS:
     return (sample * s->lse_batch + head * s->group) * (int64_t)sizeof(float);
   case IN_PLACE:
@@ -169,18 +176,29 @@ void bd_cuda_attention_place(const bd_cuda_attention *s, char *const *at, int64_
     out_at[i] = at[i] + offset_bytes(s, lies[i], sample, head);
 }
 
-static void clear_keys(const bd_cuda_attention *s, char *gradient, int64_t from, int64_t to,
-                       cudaStream_t stream) {
+// Where the gradient of keys lies, or of values.
+typedef struct strides {
+  int64_t batch, row;
+} strides;
+
+static void clear_keys(const bd_cuda_attention *s, strides lie, char *gradient, int64_t from,
+                       int64_t to, cudaStream_t stream) {
   const int64_t element = bd_rt_element_bytes(s->dtype);
   for (int64_t sample = 0; sample < s->batch && from < to; sample++)
-    BD_CUDA(cudaMemsetAsync(gradient + (sample * s->k_batch + from * s->k_row) * element, 0,
-                            (size_t)((to - from) * s->k_row * element), stream));
+    BD_CUDA(cudaMemsetAsync(gradient + (sample * lie.batch + from * lie.row) * element, 0,
+                            (size_t)((to - from) * lie.row * element), stream));
 }
 
 // The keys that are not the library's.
-static void clear_unseen(const bd_cuda_attention *s, char *gradient, cudaStream_t stream) {
-  clear_keys(s, gradient, 0, s->skipped, stream);
-  clear_keys(s, gradient, s->skipped + s->tk, s->keys, stream);
+static void clear_unseen(const bd_cuda_attention *s, strides lie, char *gradient,
+                         cudaStream_t stream) {
+  clear_keys(s, lie, gradient, 0, s->skipped, stream);
+  clear_keys(s, lie, gradient, s->skipped + s->tk, s->keys, stream);
+}
+
+static void clear_all_unseen(const bd_cuda_attention *s, char *const *at, cudaStream_t stream) {
+  clear_unseen(s, (strides){s->k_batch, s->k_row}, at[BD_ATTEND_GRAD_DK], stream);
+  clear_unseen(s, (strides){s->v_batch, s->v_row}, at[BD_ATTEND_GRAD_DV], stream);
 }
 
 typedef struct call {
@@ -194,10 +212,7 @@ static void run(bd_rt *rt, const void *args) {
   const int64_t wide = bd_cuda_attention_wide_bytes(part);
   char *const workspace = rt->device->library + wide;
   const cudaStream_t stream = bd_cuda_now(rt)->stream;
-  if (s->gradient) {
-    clear_unseen(s, c->at[BD_ATTEND_GRAD_DK], stream);
-    clear_unseen(s, c->at[BD_ATTEND_GRAD_DV], stream);
-  }
+  if (s->gradient) clear_all_unseen(s, c->at, stream);
   for (int64_t sample = 0; sample < s->batch; sample += part->batch)
     for (int64_t head = 0; head < s->kv_heads; head += part->kv_heads) {
       char *at[BD_ATTEND_GRAD_BUFFERS];
@@ -211,8 +226,7 @@ static void run(bd_rt *rt, const void *args) {
 // Tiles are many, and each takes longer than its launch: they would only make graphs large.
 static void run_in_tiles(bd_rt *rt, const call *c) {
   const bd_cuda_attention *const s = &c->what->shape;
-  clear_unseen(s, c->at[BD_ATTEND_GRAD_DK], bd_cuda_now(rt)->stream);
-  clear_unseen(s, c->at[BD_ATTEND_GRAD_DV], bd_cuda_now(rt)->stream);
+  clear_all_unseen(s, c->at, bd_cuda_now(rt)->stream);
   bd_cuda_run_tiles(rt, s, &c->what->tiles, c->at);
 }
 

@@ -10,10 +10,12 @@
 // are the ones behind `skipped`, which no query's window reaches; nor does any query see what
 // follows them.
 typedef struct bd_cuda_attention {
-  int64_t batch, tq, tk, kv_heads, group, d; // group: query heads per key-value head
+  int64_t batch, tq, tk, kv_heads, group; // group: query heads per key-value head
+  int64_t d, d_v;                         // of a head of queries and keys, and of values
   int64_t first, keys, skipped;
   int64_t window;                                             // where it is causal; 0: none
   int64_t q_batch, q_row, k_batch, k_row, lse_batch, lse_row; // strides in elements
+  int64_t v_batch, v_row, out_batch, out_row;
   float scale;
   int32_t causal, dtype, gradient;
   int64_t any_order; // of a gradient

@@ -18,26 +18,41 @@ static drawing begin(bd_dnn_graph *graph, const bd_cuda_attention *s) {
                    s->dtype == BD_RT_F16 ? BD_DNN_HALF : BD_DNN_BFLOAT16};
 }
 
-// Rows of queries, or of keys.
-static bd_dnn_item rows(const drawing *d, int keys) {
+// What has rows of heads: gradients lie as what they are of.
+typedef enum rows_of { QUERIES, KEYS, VALUES, RESULTS } rows_of;
+
+static int64_t width_of(const drawing *d, rows_of what) {
+  return what == QUERIES || what == KEYS ? d->shape->d : d->shape->d_v;
+}
+
+// [batch, head, row, column].
+static bd_dnn_tensor tensor_of(const drawing *d, rows_of what) {
   const bd_cuda_attention *const s = d->shape;
-  const bd_dnn_tensor tensor = {
+  const int by_key = what == KEYS || what == VALUES;
+  const int64_t strides[][2] = {[QUERIES] = {s->q_batch, s->q_row},
+                                [KEYS] = {s->k_batch, s->k_row},
+                                [VALUES] = {s->v_batch, s->v_row},
+                                [RESULTS] = {s->out_batch, s->out_row}};
+  const int64_t width = width_of(d, what);
+  return (bd_dnn_tensor){
       .data = d->data,
       .rank = 4,
       .alignment = OPERAND_ALIGNMENT,
-      .dims = {s->batch, keys ? s->kv_heads : d->heads, keys ? s->tk : s->tq, s->d},
-      .strides = {keys ? s->k_batch : s->q_batch, s->d, keys ? s->k_row : s->q_row, 1}};
+      .dims = {s->batch, by_key ? s->kv_heads : d->heads, by_key ? s->tk : s->tq, width},
+      .strides = {strides[what][0], width, strides[what][1], 1}};
+}
+
+static bd_dnn_item rows(const drawing *d, rows_of what) {
+  const bd_dnn_tensor tensor = tensor_of(d, what);
   return bd_dnn_buffer(d->graph, &tensor);
 }
 
 // Keys or values as columns.
-static bd_dnn_item columns(const drawing *d) {
-  const bd_cuda_attention *const s = d->shape;
-  const bd_dnn_tensor tensor = {.data = d->data,
-                                .rank = 4,
-                                .alignment = OPERAND_ALIGNMENT,
-                                .dims = {s->batch, s->kv_heads, s->d, s->tk},
-                                .strides = {s->k_batch, s->d, 1, s->k_row}};
+static bd_dnn_item columns(const drawing *d, rows_of what) {
+  const bd_dnn_tensor rows = tensor_of(d, what);
+  bd_dnn_tensor tensor = rows;
+  tensor.dims[2] = rows.dims[3], tensor.dims[3] = rows.dims[2];
+  tensor.strides[2] = rows.strides[3], tensor.strides[3] = rows.strides[2];
   return bd_dnn_buffer(d->graph, &tensor);
 }
 
@@ -60,16 +75,14 @@ static bd_dnn_tensor packed(const drawing *d, bd_dnn_data data, int64_t height, 
                          .strides = {d->heads * height * width, height * width, width, 1}};
 }
 
-// A gradient of queries, or of keys.
-static bd_dnn_item result_rows(const drawing *d, int keys) {
-  const bd_cuda_attention *const s = d->shape;
-  const int64_t heads = keys ? s->kv_heads : d->heads, height = keys ? s->tk : s->tq;
-  if (!s->apart) return rows(d, keys);
-  const bd_dnn_tensor tensor = {.data = d->data,
-                                .rank = 4,
-                                .alignment = OPERAND_ALIGNMENT,
-                                .dims = {s->batch, heads, height, s->d},
-                                .strides = {heads * height * s->d, height * s->d, s->d, 1}};
+// The gradient of rows.
+static bd_dnn_item result_rows(const drawing *d, rows_of what) {
+  bd_dnn_tensor tensor = tensor_of(d, what);
+  if (d->shape->apart) {
+    tensor.strides[2] = tensor.dims[3];
+    tensor.strides[1] = tensor.dims[2] * tensor.strides[2];
+    tensor.strides[0] = tensor.dims[1] * tensor.strides[1];
+  }
   return bd_dnn_buffer(d->graph, &tensor);
 }
 
@@ -171,8 +184,9 @@ static bd_dnn_item scaled_product(const drawing *d, bd_dnn_item q, bd_dnn_item k
 
 void bd_cuda_attention_graph(bd_dnn_graph *graph, const bd_cuda_attention *shape) {
   const drawing d = begin(graph, shape);
-  const bd_dnn_item q = rows(&d, 0), k = columns(&d), v = rows(&d, 1), out = rows(&d, 0),
-                    lse = numbers(&d), scale = bd_dnn_constant(graph, 4, shape->scale);
+  const bd_dnn_item q = rows(&d, QUERIES), k = columns(&d, KEYS), v = rows(&d, VALUES),
+                    out = rows(&d, RESULTS), lse = numbers(&d),
+                    scale = bd_dnn_constant(graph, 4, shape->scale);
   const bd_dnn_item s = masked(&d, scaled_product(&d, q, k, scale));
   const bd_dnn_item most = per_row(&d), sum = per_row(&d), weights = scores(&d, d.data);
   bd_dnn_add_reduction(graph, BD_DNN_REDUCE_MAX, s, most);
@@ -184,26 +198,21 @@ void bd_cuda_attention_graph(bd_dnn_graph *graph, const bd_cuda_attention *shape
   bd_dnn_add_matmul(graph, weights, v, out);
 }
 
-// left' x right, summed over the query heads that share a key-value head.
-static void add_key_gradient(const drawing *d, bd_dnn_item left, bd_dnn_item right,
+// left' x right, summed over the query heads that share a key-value head: of keys, or of values.
+static void add_key_gradient(const drawing *d, rows_of what, bd_dnn_item left, bd_dnn_item right,
                              bd_dnn_item out) {
   if (d->shape->group == 1) {
     bd_dnn_add_matmul(d->graph, left, right, out);
     return;
   }
-  const bd_dnn_item each = inner(d, d->data, d->shape->tk, d->shape->d);
+  const bd_dnn_item each = inner(d, d->data, d->shape->tk, width_of(d, what));
   bd_dnn_add_matmul(d->graph, left, right, each);
   bd_dnn_add_reduction(d->graph, BD_DNN_REDUCE_ADD, each, out);
 }
 
 // Keys as rows again.
 static bd_dnn_item key_rows(const drawing *d, bd_dnn_item k) {
-  const bd_cuda_attention *const s = d->shape;
-  const bd_dnn_tensor tensor = {.data = d->data,
-                                .rank = 4,
-                                .alignment = OPERAND_ALIGNMENT,
-                                .dims = {s->batch, s->kv_heads, s->tk, s->d},
-                                .strides = {s->k_batch, s->d, s->k_row, 1}};
+  const bd_dnn_tensor tensor = tensor_of(d, KEYS);
   const bd_dnn_item out = bd_dnn_inner(d->graph, &tensor);
   bd_dnn_add_reshape(d->graph, k, out);
   return out;
@@ -213,7 +222,7 @@ static bd_dnn_item key_rows(const drawing *d, bd_dnn_item k) {
 static bd_dnn_item row_sums(const drawing *d, bd_dnn_item dout, bd_dnn_item out, bd_dnn_item sums) {
   const bd_dnn_item sum = per_row(d);
   const bd_dnn_item products =
-      apply(d, BD_DNN_MUL, dout, out, inner(d, BD_DNN_FLOAT, d->shape->tq, d->shape->d));
+      apply(d, BD_DNN_MUL, dout, out, inner(d, BD_DNN_FLOAT, d->shape->tq, d->shape->d_v));
   bd_dnn_add_reduction(d->graph, BD_DNN_REDUCE_ADD, products, sum);
   return apply(d, BD_DNN_MUL, sum, bd_dnn_constant(d->graph, 4, 1), sums);
 }
@@ -246,20 +255,21 @@ static void add_query_gradient(const drawing *d, bd_dnn_item ds, bd_dnn_item k, 
 void bd_cuda_attention_grad_graph(bd_dnn_graph *graph, const bd_cuda_attention *shape) {
   const drawing d = begin(graph, shape);
   const bd_dnn_tensor sums_of = packed(&d, BD_DNN_FLOAT, shape->tq, 1);
-  const bd_dnn_item dout = rows(&d, 0), q = rows(&d, 0), k = columns(&d), v = columns(&d),
-                    out = rows(&d, 0), lse = numbers(&d), dq = result_rows(&d, 0),
-                    dk = result_rows(&d, 1), dv = result_rows(&d, 1),
+  const bd_dnn_item dout = rows(&d, RESULTS), q = rows(&d, QUERIES), k = columns(&d, KEYS),
+                    v = columns(&d, VALUES), out = rows(&d, RESULTS), lse = numbers(&d),
+                    dq = result_rows(&d, QUERIES), dk = result_rows(&d, KEYS),
+                    dv = result_rows(&d, VALUES),
                     sums = row_sums(&d, dout, out, bd_dnn_buffer(graph, &sums_of)),
                     scale = bd_dnn_constant(graph, 4, shape->scale);
   bd_dnn_item s = scaled_product(&d, q, k, scale);
   s = masked(&d, apply(&d, BD_DNN_SUB, s, lse, scores(&d, BD_DNN_FLOAT)));
   const bd_dnn_item p = apply(&d, BD_DNN_EXP, s, NULL, scores(&d, BD_DNN_FLOAT));
-  add_key_gradient(&d, turned(&d, p), dout, dv);
+  add_key_gradient(&d, VALUES, turned(&d, p), dout, dv);
   bd_dnn_item ds = scores(&d, BD_DNN_FLOAT);
   bd_dnn_add_matmul(graph, dout, v, ds);
   ds = apply(&d, BD_DNN_SUB, ds, sums, scores(&d, BD_DNN_FLOAT));
   ds = apply(&d, BD_DNN_MUL, ds, p, scores(&d, BD_DNN_FLOAT));
   ds = apply(&d, BD_DNN_MUL, ds, scale, scores(&d, d.data));
-  add_key_gradient(&d, turned(&d, ds), q, dk);
+  add_key_gradient(&d, KEYS, turned(&d, ds), q, dk);
   add_query_gradient(&d, ds, k, dq);
 }

@@ -26,14 +26,14 @@ static int64_t keys_of(const bd_cuda_attention *s, int64_t rows) {
 
 static places places_of(const bd_cuda_attention *s, int64_t rows) {
   const int64_t wide = sizeof(float), half = bd_rt_element_bytes(s->dtype), queries = rows * s->d,
-                keys = keys_of(s, rows) * s->d;
+                keys = keys_of(s, rows);
   int64_t end = 0;
   places p;
   p.dk_sum = take(&end, s->tk * s->d, wide);
-  p.dv_sum = take(&end, s->tk * s->d, wide);
+  p.dv_sum = take(&end, s->tk * s->d_v, wide);
   p.dq_sum = take(&end, s->group * queries, wide);
-  p.dk = take(&end, keys, half);
-  p.dv = take(&end, keys, half);
+  p.dk = take(&end, keys * s->d, half);
+  p.dv = take(&end, keys * s->d_v, half);
   p.dq = take(&end, s->group * queries, half);
   p.workspace = end;
   return p;
@@ -119,10 +119,10 @@ static void add(const head *h, int first, int64_t tile, int64_t sum, int64_t cou
                    (float *)(void *)(h->library + sum), count);
 }
 
-// Sums of `heads` heads to rows of a gradient that lies as queries or as keys do.
-static void round_rows(const head *h, int64_t heads, int64_t rows, int64_t row_stride, int64_t sum,
-                       char *out) {
-  const bd_cuda_head_rows r = {heads, rows, h->shape->d, row_stride, h->shape->dtype};
+// Sums of `heads` heads, each `width` wide, to rows of a gradient `row_stride` apart.
+static void round_rows(const head *h, int64_t heads, int64_t rows, int64_t width,
+                       int64_t row_stride, int64_t sum, char *out) {
+  const bd_cuda_head_rows r = {heads, rows, width, row_stride, h->shape->dtype};
   bd_cuda_round_head_rows(bd_cuda_now(h->rt), &r, (const float *)(const void *)(h->library + sum),
                           (uint16_t *)(void *)out);
 }
@@ -130,13 +130,14 @@ static void round_rows(const head *h, int64_t heads, int64_t rows, int64_t row_s
 static void run_tile(const head *h, int64_t query, int64_t key, int diagonal) {
   const bd_cuda_attention *const s = h->shape;
   const int64_t half = bd_rt_element_bytes(s->dtype), queries = query * s->q_row * half,
-                keys = key * s->k_row * half;
+                results = query * s->out_row * half, keys = key * s->k_row * half,
+                values = key * s->v_row * half;
   void *at[BD_ATTEND_GRAD_BUFFERS] = {
-      [BD_ATTEND_GRAD_DOUT] = h->at[BD_ATTEND_GRAD_DOUT] + queries,
+      [BD_ATTEND_GRAD_DOUT] = h->at[BD_ATTEND_GRAD_DOUT] + results,
       [BD_ATTEND_GRAD_Q] = h->at[BD_ATTEND_GRAD_Q] + queries,
       [BD_ATTEND_GRAD_K] = h->at[BD_ATTEND_GRAD_K] + keys,
-      [BD_ATTEND_GRAD_V] = h->at[BD_ATTEND_GRAD_V] + keys,
-      [BD_ATTEND_GRAD_OUT] = h->at[BD_ATTEND_GRAD_OUT] + queries,
+      [BD_ATTEND_GRAD_V] = h->at[BD_ATTEND_GRAD_V] + values,
+      [BD_ATTEND_GRAD_OUT] = h->at[BD_ATTEND_GRAD_OUT] + results,
       [BD_ATTEND_GRAD_LSE] =
           h->at[BD_ATTEND_GRAD_LSE] + query * s->lse_row * (int64_t)sizeof(float),
       [BD_ATTEND_GRAD_DQ] = h->library + h->places.dq,
@@ -152,11 +153,11 @@ static void run_tile(const head *h, int64_t query, int64_t key, int diagonal) {
 // dq unless it is the first.
 static void add_tile(const head *h, int64_t query, int64_t key, int64_t keys, int diagonal,
                      int first) {
-  const int64_t d = h->shape->d, sum = key * d * (int64_t)sizeof(float);
+  const int64_t d = h->shape->d, d_v = h->shape->d_v, wide = sizeof(float);
   run_tile(h, query, key, diagonal);
   add(h, first, h->places.dq, h->places.dq_sum, h->shape->group * h->tiles->rows * d);
-  add(h, 0, h->places.dk, h->places.dk_sum + sum, keys * d);
-  add(h, 0, h->places.dv, h->places.dv_sum + sum, keys * d);
+  add(h, 0, h->places.dk, h->places.dk_sum + key * d * wide, keys * d);
+  add(h, 0, h->places.dv, h->places.dv_sum + key * d_v * wide, keys * d_v);
 }
 
 // The tiles of some queries, keys in ascending order.
@@ -171,7 +172,7 @@ static void run_queries(const head *h, int64_t query) {
     for (int64_t key = 0; key < end; key += rows)
       add_tile(h, query, key, rows, s->causal && key == place, key == 0);
   }
-  round_rows(h, s->group, rows, s->q_row, h->places.dq_sum,
+  round_rows(h, s->group, rows, s->d, s->q_row, h->places.dq_sum,
              h->at[BD_ATTEND_GRAD_DQ] + query * s->q_row * bd_rt_element_bytes(s->dtype));
 }
 
@@ -181,8 +182,8 @@ static void run_head(const head *h) {
                           (size_t)(h->places.dq_sum - h->places.dk_sum), h->stream));
   for (int64_t query = 0; query < s->tq; query += h->tiles->rows)
     run_queries(h, query);
-  round_rows(h, 1, s->tk, s->k_row, h->places.dk_sum, h->at[BD_ATTEND_GRAD_DK]);
-  round_rows(h, 1, s->tk, s->k_row, h->places.dv_sum, h->at[BD_ATTEND_GRAD_DV]);
+  round_rows(h, 1, s->tk, s->d, s->k_row, h->places.dk_sum, h->at[BD_ATTEND_GRAD_DK]);
+  round_rows(h, 1, s->tk, s->d_v, s->v_row, h->places.dv_sum, h->at[BD_ATTEND_GRAD_DV]);
 }
 
 void bd_cuda_run_tiles(bd_rt *rt, const bd_cuda_attention *shape, const bd_cuda_tiles *tiles,

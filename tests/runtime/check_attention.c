@@ -75,7 +75,7 @@ static void check_bounds(void) {
 typedef struct attention_case {
   bd_rt_attention s;
   bd_rt_random random;
-  int64_t q_size, k_size, lse_size, bias_size;
+  int64_t q_size, k_size, v_size, out_size, lse_size, bias_size;
   float *q, *k, *v, *dout, *biases;
 } attention_case;
 
@@ -96,7 +96,9 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
     for (int64_t h = 0; h < s->heads; h++)
       for (int64_t row = 0; row < s->tq; row++) {
         const int64_t q = b * s->q_batch + row * s->q_row + h * s->d;
+        const int64_t o = b * s->out_batch + row * s->out_row + h * s->d_v;
         const int64_t k = b * s->k_batch + h / (s->heads / s->kv_heads) * s->d;
+        const int64_t v = b * s->v_batch + h / (s->heads / s->kv_heads) * s->d_v;
         const int64_t i = s->first_query + row;
         const int64_t seen = s->causal && i + 1 < s->tk ? i + 1 : s->tk;
         const int64_t from = s->window && i >= s->window ? i + 1 - s->window : 0;
@@ -121,10 +123,10 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
         for (int64_t j = from; j < seen; j++) {
           p[j] /= sum;
           dp[j] = 0;
-          for (int64_t e = 0; e < s->d; e++) {
-            out[q + e] += p[j] * mask[j] * c->v[k + j * s->k_row + e];
-            dv[k + j * s->k_row + e] += p[j] * mask[j] * c->dout[q + e];
-            dp[j] += mask[j] * c->dout[q + e] * c->v[k + j * s->k_row + e];
+          for (int64_t e = 0; e < s->d_v; e++) {
+            out[o + e] += p[j] * mask[j] * c->v[v + j * s->v_row + e];
+            dv[v + j * s->v_row + e] += p[j] * mask[j] * c->dout[o + e];
+            dp[j] += mask[j] * c->dout[o + e] * c->v[v + j * s->v_row + e];
           }
           inner += p[j] * dp[j];
         }
@@ -169,7 +171,7 @@ static void backward(bd_rt *rt, const bd_rt_attention *s, const bd_rt_random *ra
 // Halves of the same numbers, and what comes of them, against attention on floats.
 static void check_half_attention(bd_rt *rt, int dtype, const attention_case *c, void *workspace) {
   bd_rt_attention s = c->s;
-  const int64_t sizes[OPERANDS] = {c->q_size, c->k_size, c->k_size, c->q_size, c->bias_size};
+  const int64_t sizes[OPERANDS] = {c->q_size, c->k_size, c->v_size, c->out_size, c->bias_size};
   float *const values[OPERANDS] = {c->q, c->k, c->v, c->dout, c->biases};
   void *floats[OPERANDS], *halves[OPERANDS];
   for (int i = 0; i < OPERANDS; i++) {
@@ -181,7 +183,7 @@ static void check_half_attention(bd_rt *rt, int dtype, const attention_case *c, 
   float *const dbiases = cleared(c->bias_size), *const half_dbiases = cleared(c->bias_size);
   float *got[RESULTS];
   void *wide[RESULTS], *half[RESULTS];
-  const int64_t results[RESULTS] = {c->q_size, c->q_size, c->k_size, c->k_size};
+  const int64_t results[RESULTS] = {c->out_size, c->q_size, c->k_size, c->v_size};
   for (int i = 0; i < RESULTS; i++) {
     wide[i] = cleared(results[i]), got[i] = cleared(results[i]);
     half[i] = to_halves(dtype, got[i], results[i]);
@@ -214,30 +216,33 @@ static void check_attention(bd_rt *rt, bd_rt_attention s, int64_t pad_heads) {
   attention_case c = {.s = s, .random = {.seed = 77, .step = 3, .call = 5}};
   c.s.q_row = (s.heads + pad_heads) * s.d, c.s.q_batch = s.tq * c.s.q_row;
   c.s.k_row = (s.kv_heads + pad_heads) * s.d, c.s.k_batch = s.tk * c.s.k_row;
+  c.s.v_row = (s.kv_heads + pad_heads) * s.d_v, c.s.v_batch = s.tk * c.s.v_row;
+  c.s.out_row = (s.heads + pad_heads) * s.d_v, c.s.out_batch = s.tq * c.s.out_row;
   c.s.lse_row = s.heads + pad_heads, c.s.lse_batch = s.tq * c.s.lse_row;
   c.q_size = s.batch * c.s.q_batch, c.k_size = s.batch * c.s.k_batch;
+  c.v_size = s.batch * c.s.v_batch, c.out_size = s.batch * c.s.out_batch;
   c.lse_size = s.batch * c.s.lse_batch;
-  c.q = numbers(c.q_size, 4), c.k = numbers(c.k_size, 5), c.v = numbers(c.k_size, 6);
-  c.dout = numbers(c.q_size, 7);
+  c.q = numbers(c.q_size, 4), c.k = numbers(c.k_size, 5), c.v = numbers(c.v_size, 6);
+  c.dout = numbers(c.out_size, 7);
   c.bias_size = s.heads * s.places, c.biases = numbers(c.bias_size, 8);
-  double *const out = zeros(c.q_size), *const lse = zeros(c.lse_size);
+  double *const out = zeros(c.out_size), *const lse = zeros(c.lse_size);
   double *const dq = zeros(c.q_size), *const dk = zeros(c.k_size);
-  double *const dv = zeros(c.k_size);
+  double *const dv = zeros(c.v_size);
   double *const dbiases = zeros(c.bias_size);
   naive_attention(&c, out, lse, dq, dk, dv, dbiases);
   float *const got_lse = cleared(c.lse_size), *const got_dbiases = cleared(c.bias_size);
-  void *const got[RESULTS] = {cleared(c.q_size), cleared(c.q_size), cleared(c.k_size),
-                              cleared(c.k_size)};
+  void *const got[RESULTS] = {cleared(c.out_size), cleared(c.q_size), cleared(c.k_size),
+                              cleared(c.v_size)};
   void *const in[OPERANDS] = {c.q, c.k, c.v, c.dout, c.biases};
   void *const workspace = malloc((size_t)(bd_rt_attention_workspace_bytes() +
                                           bd_rt_attention_sums_bytes(s.batch, s.heads, s.places)));
   forward(rt, &c.s, &c.random, in, got, got_lse, workspace);
   backward(rt, &c.s, &c.random, in, got, got_lse, got_dbiases, workspace);
-  check_near_double("attention", got[OUT], out, c.q_size, 2e-5);
+  check_near_double("attention", got[OUT], out, c.out_size, 2e-5);
   check_near_double("attention lse", got_lse, lse, c.lse_size, 2e-5);
   check_near_double("attention dq", got[DQ], dq, c.q_size, 1e-4);
   check_near_double("attention dk", got[DK], dk, c.k_size, 1e-4);
-  check_near_double("attention dv", got[DV], dv, c.k_size, 1e-4);
+  check_near_double("attention dv", got[DV], dv, c.v_size, 1e-4);
   check_near_double("attention dbiases", got_dbiases, dbiases, c.bias_size, 1e-4);
   check_half_attention(rt, BD_RT_F16, &c, workspace);
   check_half_attention(rt, BD_RT_BF16, &c, workspace);
@@ -344,6 +349,30 @@ static void check_attentions(bd_rt *rt) {
        .site = 2,
        .total_heads = 3,
        .window = 100},
+      // Values narrower and wider than keys.
+      {.batch = 2, .tq = 70, .tk = 70, .heads = 2, .kv_heads = 2, .d = 24, .d_v = 16, .causal = 1},
+      {.batch = 1, .tq = 130, .tk = 200, .heads = 4, .kv_heads = 2, .d = 8, .d_v = 20},
+      {.batch = 1,
+       .tq = 150,
+       .tk = 150,
+       .heads = 3,
+       .kv_heads = 1,
+       .d = 12,
+       .d_v = 5,
+       .causal = 1,
+       .dropout = 0.2f,
+       .site = 2,
+       .total_heads = 3,
+       .window = 80},
+      {.batch = 2,
+       .tq = 90,
+       .tk = 90,
+       .heads = 2,
+       .kv_heads = 2,
+       .d = 8,
+       .d_v = 12,
+       .causal = 1,
+       .places = 17},
       // Parts of the queries: a tile begins where one of all does or not; the first and the last.
       {.batch = 2, .tq = 64, .tk = 200, .heads = 2, .kv_heads = 1, .d = 8, .causal = 1},
       {.batch = 2, .tq = 50, .tk = 200, .heads = 4, .kv_heads = 2, .d = 8, .causal = 1},
@@ -394,6 +423,7 @@ static void check_attentions(bd_rt *rt) {
     for (int64_t pad = 0; pad < 2; pad++) {
       bd_rt_attention s = cases[i];
       s.total_queries = s.tq;
+      if (!s.d_v) s.d_v = s.d;
       if (i + parts >= count) {
         s.first_query = first[i + parts - count];
         s.total_queries = s.tk;

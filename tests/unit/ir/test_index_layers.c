@@ -305,6 +305,40 @@ static void test_grouped_heads(void **state) {
   expect_fail(b, BD_OP_ATTENTION, "12 query heads are not a multiple of 5");
 }
 
+// Values have a width of their own, and what attention gives has it: one of two products forward is
+// as wide, and two of five backward.
+static void test_width_of_values(void **state) {
+  bench *b = *state;
+  operand(b, BD_F32, DIMS(B, 64, 12, 48));
+  operand(b, BD_F32, DIMS(B, 64, 4, 48));
+  operand(b, BD_F32, DIMS(B, 64, 4, 32));
+  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "scale", 0.125);
+  bd_id out = make(b, BD_OP_ATTENTION);
+  expect_type(b, out, BD_F32, DIMS(B, 64, 12, 32));
+  expect_type(b, out + 1, BD_F32, DIMS(B, 64, 12));
+  const bd_mesh one = {0};
+  const int8_t none[BD_MAX_AXES] = {-1, -1, -1, -1};
+  double point = 2.0 * 2 * 12 * 64 * 64;
+  assert_true(bd_op_flops(b->function, b->op, &b->map, &one, none, 2) == point * (48 + 32));
+  bd_id q = b->in[0], k = b->in[1], v = b->in[2];
+  memcpy(b->in, (bd_id[]){out, q, k, v, out, out + 1}, 6 * sizeof *b->in);
+  b->in_count = 6;
+  bd_id dq = make(b, BD_OP_ATTENTION_GRAD);
+  expect_type(b, dq, BD_F32, DIMS(B, 64, 12, 48));
+  expect_type(b, dq + 1, BD_F32, DIMS(B, 64, 4, 48));
+  expect_type(b, dq + 2, BD_F32, DIMS(B, 64, 4, 32));
+  assert_true(bd_op_flops(b->function, b->op, &b->map, &one, none, 2) ==
+              point * (3 * 48 + 2 * 32));
+  b->in[0] = q;
+  expect_fail(b, BD_OP_ATTENTION_GRAD, "dimension 4 of operand 1 has extent 48, expected 32");
+  fresh(b);
+  operand(b, BD_F32, DIMS(B, 64, 12, 48));
+  operand(b, BD_F32, DIMS(B, 64, 4, 48));
+  operand(b, BD_F32, DIMS(B, 64, 6, 32));
+  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "scale", 0.125);
+  expect_fail(b, BD_OP_ATTENTION, "dimension 3 of operand 3 has extent 6, expected 4");
+}
+
 // A part of the samples has a part of what the biases' gradient adds up to.
 static void test_relative_attention(void **state) {
   bench *b = *state;
@@ -443,6 +477,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_normalizations),  TEST(test_embedding),     TEST(test_losses),
       TEST(test_attention_heads), TEST(test_grouped_heads), TEST(test_relative_attention),
+      TEST(test_width_of_values),
       TEST(test_queries),         TEST(test_queries_with_dropout),
       TEST(test_windows),         TEST(test_bad_windows),
       TEST(test_heads_within_a_group), TEST(test_heads_of_one_group),

@@ -136,46 +136,55 @@ static void test_functions(void **state) {
 // As cuDNN 9.19 said for sm_90; and sizes whose product is no number.
 static void test_attention(void **state) {
   (void)state;
-  assert_int_equal(bd_memory_attention_bytes(1, 1, 4096, 4096, 64), 33554688);
-  assert_int_equal(bd_memory_attention_bytes(1, 8, 4096, 4096, 128), 285212928);
-  assert_int_equal(bd_memory_attention_bytes(1, 4, 8192, 8192, 128), 553648384);
-  assert_int_equal(bd_memory_attention_bytes(1, 2, 2048, 2048, 80), 18088192);
-  assert_int_equal(bd_memory_attention_bytes(1, 3, 1024, 4096, 64), 28311808);
-  assert_int_equal(bd_memory_attention_bytes(1, 3, 5000, 3001, 64), 95497216);
-  assert_int_equal(bd_memory_attention_bytes(1, 1, 3001, 5000, 128), 30802176);
-  assert_int_equal(bd_memory_attention_bytes(1, 1, 16384, 16384, 128), 536871168);
-  assert_int_equal(bd_memory_attention_bytes(48, 1, 1024, 1024, 64), 100663552);
-  assert_int_equal(bd_memory_attention_bytes(50, 1, 1024, 1024, 64), 104857856);
-  assert_int_equal(bd_memory_attention_bytes(21, 2, 1000, 1000, 64), 98832640);
-  assert_int_equal(bd_memory_attention_bytes(2, 4, 8192, 8192, 128), 1107296512);
+  assert_int_equal(bd_memory_attention_bytes(1, 1, 4096, 4096, 64, 64), 33554688);
+  assert_int_equal(bd_memory_attention_bytes(1, 8, 4096, 4096, 128, 128), 285212928);
+  assert_int_equal(bd_memory_attention_bytes(1, 4, 8192, 8192, 128, 128), 553648384);
+  assert_int_equal(bd_memory_attention_bytes(1, 2, 2048, 2048, 80, 80), 18088192);
+  assert_int_equal(bd_memory_attention_bytes(1, 3, 1024, 4096, 64, 64), 28311808);
+  assert_int_equal(bd_memory_attention_bytes(1, 3, 5000, 3001, 64, 64), 95497216);
+  assert_int_equal(bd_memory_attention_bytes(1, 1, 3001, 5000, 128, 128), 30802176);
+  assert_int_equal(bd_memory_attention_bytes(1, 1, 16384, 16384, 128, 128), 536871168);
+  assert_int_equal(bd_memory_attention_bytes(48, 1, 1024, 1024, 64, 64), 100663552);
+  assert_int_equal(bd_memory_attention_bytes(50, 1, 1024, 1024, 64, 64), 104857856);
+  assert_int_equal(bd_memory_attention_bytes(21, 2, 1000, 1000, 64, 64), 98832640);
+  assert_int_equal(bd_memory_attention_bytes(2, 4, 8192, 8192, 128, 128), 1107296512);
+  // Values of a width of their own count where query heads share them.
+  assert_int_equal(bd_memory_attention_bytes(1, 1, 4096, 4096, 192, 128), 33554688);
+  assert_int_equal(bd_memory_attention_bytes(1, 8, 4096, 4096, 192, 64), 285212928);
+  assert_int_equal(bd_memory_attention_bytes(1, 4, 8192, 8192, 192, 128),
+                   4 * 2 * (8192 * 8192 + 8192 * (192 + 128)) + 256);
   // The most that there is, and a tile more.
-  assert_int_equal(bd_memory_attention_bytes(1, 1, 32768, 32768 - 128, 64),
+  assert_int_equal(bd_memory_attention_bytes(1, 1, 32768, 32768 - 128, 64, 64),
                    2147483648 - 8388608 + 256);
-  assert_int_equal(bd_memory_attention_bytes(1, 1, 32768, 32768, 64), 0);
+  assert_int_equal(bd_memory_attention_bytes(1, 1, 32768, 32768, 64, 64), 0);
   for (int bit = 0; bit < 63; ++bit) {
     int64_t size = (int64_t)1 << bit;
-    assert_true(bd_memory_attention_bytes(1, 1, size, size, size) <= BD_LIBRARY_MOST_BYTES);
-    assert_true(bd_memory_attention_bytes(1, size, 1, 1, size) <= BD_LIBRARY_MOST_BYTES);
-    assert_true(bd_memory_attention_bytes(1, size, size, INT64_MAX / size, 8) == 0);
+    assert_true(bd_memory_attention_bytes(1, 1, size, size, size, size) <= BD_LIBRARY_MOST_BYTES);
+    assert_true(bd_memory_attention_bytes(1, size, 1, 1, size, size) <= BD_LIBRARY_MOST_BYTES);
+    assert_true(bd_memory_attention_bytes(1, size, size, INT64_MAX / size, 8, 8) == 0);
   }
-  assert_int_equal(bd_memory_attention_bytes(1, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX), 0);
+  assert_int_equal(bd_memory_attention_bytes(1, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX), 0);
 }
 
 // One head of so many tokens that the gradients of its scores are in tiles: of 8192 rows of four
 // query heads, of 16384 of one, and none where no tile divides the tokens or its sums are too many.
 static void test_tiles(void **state) {
   (void)state;
-  assert_int_equal(bd_memory_attention_tiles_bytes(4, 131072, 131072, 128, 0), 717227776);
-  assert_int_equal(bd_memory_attention_tiles_bytes(1, 32768, 32768, 64, 0), 564135680);
-  assert_int_equal(bd_memory_attention_tiles_bytes(4, 131071, 131071, 128, 0), 0);
-  assert_int_equal(bd_memory_attention_tiles_bytes(4, (int64_t)1 << 21, (int64_t)1 << 21, 128, 0),
+  assert_int_equal(bd_memory_attention_tiles_bytes(4, 131072, 131072, 128, 128, 0), 717227776);
+  assert_int_equal(bd_memory_attention_tiles_bytes(1, 32768, 32768, 64, 64, 0), 564135680);
+  assert_int_equal(bd_memory_attention_tiles_bytes(4, 131071, 131071, 128, 128, 0), 0);
+  // Sums of dk and dv in f32, halves of a tile's, by their own widths.
+  assert_int_equal(bd_memory_attention_tiles_bytes(1, 32768, 32768, 192, 64, 0) -
+                       bd_memory_attention_tiles_bytes(1, 32768, 32768, 128, 128, 0),
+                   (4 + 2) * 64 * 16384);
+  assert_int_equal(bd_memory_attention_tiles_bytes(4, (int64_t)1 << 21, (int64_t)1 << 21, 128, 128, 0),
                    0);
   // 4096 rows by 8191 keys; a window of which no tile has room.
-  assert_int_equal(bd_memory_attention_tiles_bytes(4, 32768, 32768, 128, 4096), 335543552);
-  assert_int_equal(bd_memory_attention_tiles_bytes(4, 32768, 32768, 128, 16000), 0);
-  assert_int_equal(bd_memory_attention_tiles_bytes(1, 32768, 32768, 128, INT64_MAX), 0);
-  assert_int_equal(bd_memory_attention_tiles_bytes(INT64_MAX, 4096, 4096, 128, 0), 0);
-  assert_int_equal(bd_memory_attention_tiles_bytes(1, INT64_MAX, INT64_MAX, INT64_MAX, 0), 0);
+  assert_int_equal(bd_memory_attention_tiles_bytes(4, 32768, 32768, 128, 128, 4096), 335543552);
+  assert_int_equal(bd_memory_attention_tiles_bytes(4, 32768, 32768, 128, 128, 16000), 0);
+  assert_int_equal(bd_memory_attention_tiles_bytes(1, 32768, 32768, 128, 128, INT64_MAX), 0);
+  assert_int_equal(bd_memory_attention_tiles_bytes(INT64_MAX, 4096, 4096, 128, 128, 0), 0);
+  assert_int_equal(bd_memory_attention_tiles_bytes(1, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, 0), 0);
 }
 
 // Room for one head is what the longest attention wants for it, and never more.

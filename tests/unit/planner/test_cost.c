@@ -484,12 +484,18 @@ static void test_materialized_attention(void **unused) {
   bd_cluster cluster = load("a100-80gb-2021:1x1");
   for (double keys = 512; keys <= 8192; keys *= 2)
     for (int forward = 0; forward < 2; forward++) {
-      bd_attention a = {forward, 64, keys, keys, 128, false, 2};
+      bd_attention a = {forward, 64, keys, keys, 128, 128, false, 2};
       double seconds = bd_cost_attention_materialized(&cluster, cluster.flops.bf16, &a);
       double flops = (forward ? 4 : 8) * a.heads * keys * keys * a.width;
       assert_true(seconds > 2 * flops / cluster.flops.bf16);
       a.dropout = true;
       assert_true(bd_cost_attention_materialized(&cluster, cluster.flops.bf16, &a) > seconds);
+      a.dropout = false;
+      a.values = 64; // what is as wide as values alone is less
+      double less = bd_cost_attention_materialized(&cluster, cluster.flops.bf16, &a);
+      a.width = 64;
+      assert_true(less < seconds &&
+                  less > bd_cost_attention_materialized(&cluster, cluster.flops.bf16, &a));
     }
 }
 
