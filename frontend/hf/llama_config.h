@@ -10,6 +10,7 @@ extern const char *const bd_hf_qwen3_moe_keys[];
 extern const char *const bd_hf_phi3_keys[];
 extern const char *const bd_hf_gemma_keys[];
 extern const char *const bd_hf_olmo2_keys[];
+extern const char *const bd_hf_gemma3_keys[];
 
 // The window of the layers that have one: what `layer_types` says of each, else what
 // `use_sliding_window` and `max_window_layers` say of some.
@@ -18,6 +19,11 @@ BD_NODISCARD bd_status bd_hf_window_of_some(bd_ctx *ctx, const bd_json *json,
 // The window of all layers where `use_sliding_window` is true; `max_window_layers` is passed over.
 BD_NODISCARD bd_status bd_hf_window_of_all(bd_ctx *ctx, const bd_json *json,
                                            bd_llama_config *config);
+
+// The window of all layers but each `pattern`-th, which `sliding_window_pattern` says where it is
+// there, unless `layer_types` names each.
+BD_NODISCARD bd_status bd_hf_window_of_most(bd_ctx *ctx, const bd_json *json, int64_t pattern,
+                                            bd_llama_config *config);
 
 BD_NODISCARD bd_status bd_hf_read_mixtral(bd_ctx *ctx, const bd_json *json,
                                           bd_llama_config *config);
@@ -28,4 +34,8 @@ BD_NODISCARD bd_status bd_hf_read_qwen3_moe(bd_ctx *ctx, const bd_json *json,
 BD_NODISCARD bd_status bd_hf_read_phi3(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_olmo2(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_gemma(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
+// What Gemma 2 and 3 have in common: norms before and behind both halves of a layer.
+BD_NODISCARD bd_status bd_hf_read_sandwiched(bd_ctx *ctx, const bd_json *json,
+                                             bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_gemma3(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 #endif
