@@ -96,6 +96,7 @@ bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
   double usual = 1 / sqrt((double)c->head_width);
   bd_transformer_attending how = {.name = "attended",
                                   .scale = c->attention_scale != 0 ? c->attention_scale : usual,
+                                  .softcap = c->score_cap,
                                   .dropout = c->dropout_attention,
                                   .causal = true,
                                   .window = b->window,

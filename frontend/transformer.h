@@ -53,7 +53,7 @@ typedef struct bd_llama_config {
   bool gains_beside_one;       // what is stored of RMS norms is what their gains have more than 1
   double embedding_scale;      // times the embedding of a token; 0: 1
   double attention_scale;      // times the products of queries and keys; 0: 1/sqrt(head width)
-  double logit_cap;            // that logits stay below, see bd_transformer_cap; 0: none
+  double score_cap, logit_cap; // that scores and logits stay below, smoothly; 0: none
   bool normed_heads;           // queries and keys: each head, before it is turned
   bool normed_projections;     // queries and keys: all heads of a token together, before that
   const bd_llama_norms *norms; // NULL: Llama's

@@ -139,10 +139,11 @@ bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v,
                                const bd_transformer_attending *how) {
   bd_ctx *ctx = build->ctx;
   if (how->hidden != BD_NO_ID) return attend_to_seen(build, q, k, v, how);
-  bd_attr attrs[5] = {bd_attr_real(ctx, "scale", how->scale),
+  bd_attr attrs[6] = {bd_attr_real(ctx, "scale", how->scale),
                       bd_attr_int(ctx, "causal", how->causal)};
   int count = 2;
   if (how->window > 0) attrs[count++] = bd_attr_int(ctx, "window", how->window);
+  if (how->softcap > 0) attrs[count++] = bd_attr_real(ctx, "softcap", how->softcap);
   if (how->dropout > 0) {
     attrs[count++] = bd_attr_real(ctx, "dropout", how->dropout);
     attrs[count++] = bd_attr_int(ctx, "site", how->site);

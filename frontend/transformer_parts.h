@@ -63,6 +63,7 @@ bd_id bd_transformer_hide(bd_graph_build *build, bd_id ids, int64_t sequence, in
 typedef struct bd_transformer_attending {
   const char *name; // of the result
   double scale, dropout;
+  double softcap; // that scores stay below, without biases; 0: none
   bool causal;
   int64_t window; // of positions up to its own that one sees, where it is causal; 0: all
   int site;

@@ -153,6 +153,7 @@ typedef struct bd_rt_attention {
   int64_t q_batch, q_row, k_batch, k_row;    // strides in elements, padding included
   int64_t lse_batch, lse_row;
   float scale, dropout;
+  float softcap; // scores become softcap tanh(score / softcap); 0: they stay, as with biases
   int32_t causal;
   uint32_t site;
   int64_t first_sample, first_head, first_query;

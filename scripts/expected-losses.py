@@ -143,6 +143,7 @@ MIXTURES = {"mixtral": ("block_sparse_moe.", ("w1", "w2", "w3"), "num_local_expe
 
 # Of each family whose norms are not Llama's: those of what attention reads and gives, and of what the perceptron does.
 NORMS = {"olmo2": (None, "post_attention", None, "post_feedforward"),
+         "gemma2": ("input", "post_attention", "pre_feedforward", "post_feedforward"),
          "gemma3_text": ("input", "post_attention", "pre_feedforward", "post_feedforward")}
 
 
@@ -282,10 +283,10 @@ def initial_weights(shapes, dtype, gains=1.0):
     return weights
 
 
-def attend(q, k, v, causal=True, padding=None, window=None, scale=None):
+def attend(q, k, v, causal=True, padding=None, window=None, scale=None, softcap=None):
     """Attention of [batch, head, token, channel]; no one reads tokens that are padding, or as far back as the window."""
     length = q.shape[2]
-    scores = q @ k.transpose(2, 3) * (scale or q.shape[3] ** -0.5)
+    scores = cap(q @ k.transpose(2, 3) * (scale or q.shape[3] ** -0.5), softcap)
     hidden = torch.ones(length, length, dtype=torch.bool).triu(1) & causal
     if window is not None:
         hidden = hidden | torch.ones(length, length, dtype=torch.bool).tril(-window)
@@ -399,7 +400,7 @@ def llama_window(c, layer):
 
 
 # Of which layers each that has this number has no window.
-PATTERNS = {"gemma3_text": 6}
+PATTERNS = {"gemma2": 2, "gemma3_text": 6}
 
 
 def llama_turn(c, layer):
@@ -451,7 +452,7 @@ def llama_logits(c, w, tokens):
         q, k = (turned(n, h + "self_attn.", letter, count, layer) for letter, count in (("q", heads), ("k", groups)))
         v = split_heads(project(n, h + "self_attn.v_proj"), groups)
         k, v = (part.repeat_interleave(heads // groups, 1) for part in (k, v))
-        y = attend(q, k, v, window=llama_window(c, layer), scale=scale)
+        y = attend(q, k, v, window=llama_window(c, layer), scale=scale, softcap=c.get("attn_logit_softcapping"))
         x = x + normed(project(join_heads(y), h + "self_attn.o_proj"), h, attention_out)
         n = normed(x, h, perceptron_in)
         if experts and layer not in c.get("mlp_only_layers", []):
@@ -605,6 +606,7 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "windows": (llama_shapes, llama_logits, None, "Qwen3ForCausalLM"), # of some layers
             "phi3": (llama_shapes, llama_logits, None, "Phi3ForCausalLM"),
             "gemma": (llama_shapes, llama_logits, None, "GemmaForCausalLM"),
+            "gemma2": (llama_shapes, llama_logits, None, "Gemma2ForCausalLM"),
             "gemma3_text": (llama_shapes, llama_logits, None, "Gemma3ForCausalLM"),
             "olmo2": (llama_shapes, llama_logits, None, "Olmo2ForCausalLM"),
             "gpt_neox": (neox_shapes, neox_logits, None, "GPTNeoXForCausalLM"),
@@ -612,7 +614,7 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "t5": (t5_shapes, t5_logits, t5_samples, "T5ForConditionalGeneration"),
             "vit": (vit_shapes, vit_logits, vit_samples, "ViTForImageClassification")}
 # Whose gains are 1 and what is stored.
-BESIDE_ONE = {"gemma", "gemma3_text"}
+BESIDE_ONE = {"gemma", "gemma2", "gemma3_text"}
 # How the folder's weights are stored where it is not as one file of float32: dtype and shards.
 STORED = {"mistral": (torch.float16, 1), "mixtral": (torch.bfloat16, 3), "qwen2": (torch.bfloat16, 3)}
 DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int32: "I32"}
@@ -634,7 +636,7 @@ def packaged_model(config, weights):
     import transformers
     prefix = "transformer." if config["model_type"] == "gpt2" else ""
     model = getattr(transformers, FAMILIES[config["model_type"]][3])(
-        transformers.AutoConfig.for_model(**config)).eval()
+        transformers.AutoConfig.for_model(**config, attn_implementation="eager")).eval()
     leaves = {name[len(prefix) * name.startswith(prefix):]: value for name, value in model.named_parameters()}
     assert leaves.keys() == weights.keys(), leaves.keys() ^ weights.keys()
     with torch.no_grad():

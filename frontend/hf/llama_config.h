@@ -10,6 +10,7 @@ extern const char *const bd_hf_qwen3_moe_keys[];
 extern const char *const bd_hf_phi3_keys[];
 extern const char *const bd_hf_gemma_keys[];
 extern const char *const bd_hf_olmo2_keys[];
+extern const char *const bd_hf_gemma2_keys[];
 extern const char *const bd_hf_gemma3_keys[];
 
 // The window of the layers that have one: what `layer_types` says of each, else what
@@ -34,8 +35,6 @@ BD_NODISCARD bd_status bd_hf_read_qwen3_moe(bd_ctx *ctx, const bd_json *json,
 BD_NODISCARD bd_status bd_hf_read_phi3(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_olmo2(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_gemma(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
-// What Gemma 2 and 3 have in common: norms before and behind both halves of a layer.
-BD_NODISCARD bd_status bd_hf_read_sandwiched(bd_ctx *ctx, const bd_json *json,
-                                             bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_gemma2(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_gemma3(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 #endif

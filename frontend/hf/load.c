@@ -78,6 +78,7 @@ static const struct {
     {"qwen3_moe", load_llama, {.built = {"Qwen3MoeForCausalLM"}, .body = "Qwen3MoeModel"}},
     {"phi3", load_llama, {.built = {"Phi3ForCausalLM"}, .body = "Phi3Model"}},
     {"gemma", load_llama, {.built = {"GemmaForCausalLM"}, .body = "GemmaModel", .tied = true}},
+    {"gemma2", load_llama, {.built = {"Gemma2ForCausalLM"}, .body = "Gemma2Model", .tied = true}},
     {"gemma3_text",
      load_llama,
      {.built = {"Gemma3ForCausalLM"}, .body = "Gemma3TextModel", .tied = true}},

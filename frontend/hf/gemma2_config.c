@@ -1,7 +1,21 @@
+// Gemma 2 and 3.
 #include "frontend/hf/llama_config.h"
 #include <math.h>
 
-enum { SLIDING_WINDOW_PATTERN = 6 }; // transformers' default
+// Of so many layers one has no window; of Gemma 3 where the configuration does not say.
+enum { GEMMA2_PATTERN = 2, GEMMA3_PATTERN = 6 };
+
+const char *const bd_hf_gemma2_keys[] = {"head_dim",
+                                         "hidden_activation",
+                                         "attention_bias",
+                                         "use_bidirectional_attention",
+                                         "query_pre_attn_scalar",
+                                         "sliding_window",
+                                         "sliding_window_size",
+                                         "layer_types",
+                                         "final_logit_softcapping",
+                                         "attn_logit_softcapping",
+                                         NULL};
 
 const char *const bd_hf_gemma3_keys[] = {"head_dim",
                                          "hidden_activation",
@@ -32,7 +46,8 @@ static bd_status read_activation(bd_ctx *ctx, const bd_json *json, bd_llama_conf
                  counts ? bd_json_describe(ctx, counts) : "left out and so \"gelu_pytorch_tanh\"");
 }
 
-bd_status bd_hf_read_sandwiched(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
+// What Gemma 2 and 3 have in common: norms before and behind both halves of a layer.
+static bd_status read_sandwiched(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   static const bd_llama_norms norms = {.attention_in = "input_layernorm",
                                        .attention_out = "post_attention_layernorm",
                                        .perceptron_in = "pre_feedforward_layernorm",
@@ -48,6 +63,16 @@ bd_status bd_hf_read_sandwiched(bd_ctx *ctx, const bd_json *json, bd_llama_confi
   BD_TRY(bd_json_real(ctx, json, "query_pre_attn_scalar", false, 1e-6, 1e12, &scalar));
   c->attention_scale = 1 / sqrt(scalar);
   return bd_hf_cap(ctx, json, "final_logit_softcapping", &c->logit_cap);
+}
+
+// Older folders call the window `sliding_window_size`.
+bd_status bd_hf_read_gemma2(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
+  c->score_cap = 50;
+  c->logit_cap = 30;
+  BD_TRY(bd_hf_agree_keys(ctx, json, "sliding_window", "sliding_window_size"));
+  BD_TRY(read_sandwiched(ctx, json, c));
+  BD_TRY(bd_hf_cap(ctx, json, "attn_logit_softcapping", &c->score_cap));
+  return bd_hf_window_of_most(ctx, json, GEMMA2_PATTERN, c);
 }
 
 // transformers reads `attn_logit_softcapping` and computes without it.
@@ -70,7 +95,7 @@ bd_status bd_hf_read_gemma3(bd_ctx *ctx, const bd_json *json, bd_llama_config *c
   c->normed_heads = true;
   c->window_theta = 10000;
   BD_TRY(refuse_unread(ctx, json));
-  BD_TRY(bd_hf_read_sandwiched(ctx, json, c));
+  BD_TRY(read_sandwiched(ctx, json, c));
   BD_TRY(bd_json_real(ctx, json, "rope_local_base_freq", false, 1, 1e12, &c->window_theta));
-  return bd_hf_window_of_most(ctx, json, SLIDING_WINDOW_PATTERN, c);
+  return bd_hf_window_of_most(ctx, json, GEMMA3_PATTERN, c);
 }
