@@ -55,6 +55,10 @@ static void add_attention_shape(const bd_emit_body *body, const bd_op *op) {
                whole(body, q, 1), bd_emit_dtype(q->type.dtype));
   if (bd_op_int(op, "window", 0) > 0)
     bd_text_addf(text, ", .window = %lld", (long long)bd_op_int(op, "window", 0));
+  if (bd_op_find_attr(op, "softcap")) {
+    bd_text_add(text, ", .softcap = ");
+    bd_text_add_double(text, bd_op_real(op, "softcap", 0));
+  }
   if (is_relative(op))
     bd_text_addf(text, ", .places = %lld", whole(body, operand(body, op, gradient ? 6 : 3), 1));
   bd_text_add(text, "}");

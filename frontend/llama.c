@@ -86,8 +86,17 @@ typedef struct kind {
 
 static kind kind_of(const builder *b, int64_t i) {
   const bd_llama_config *c = b->config;
-  bool shorter = c->window > 0 && c->window < b->sequence;
-  return (kind){c->plain && c->plain[i], shorter && (!c->windowed || c->windowed[i])};
+  bool windowed = c->window > 0 && (!c->windowed || c->windowed[i]);
+  bool differs = c->window < b->sequence || c->window_theta != 0;
+  return (kind){c->plain && c->plain[i], windowed && differs};
+}
+
+// What the layers of a kind do with positions.
+static void choose_positions(builder *b, kind kind) {
+  const bd_llama_config *c = b->config;
+  b->window = kind.windowed && c->window < b->sequence ? c->window : 0;
+  b->rotary = c->rotary;
+  if (kind.windowed && c->window_theta != 0) b->rotary = (bd_rotary){.theta = c->window_theta};
 }
 
 // `name`: of the function.
@@ -96,19 +105,17 @@ static void build_block(builder *b, bd_layer *layer, const char *name, kind kind
   const bd_llama_config *c = b->config;
   bool mixture = c->experts > 0 && !kind.plain, balanced = mixture && c->balance > 0;
   bd_id routed = BD_NO_ID, before = BD_NO_ID;
-  b->window = kind.windowed ? c->window : 0;
+  choose_positions(b, kind);
   layer->function = bd_graph_function(g, name);
   bd_id x = bd_graph_param(g, "x", bd_transformer_activations(b->sequence, c->width), false);
   if (balanced) before = add_routed_param(b);
   x = bd_llama_attention(b, layer, x);
-  bd_id n = x;
-  if (!c->norms_after)
-    n = bd_llama_normalize(b, layer, "norm_2", "post_attention_layernorm", x, c->width);
+  const bd_llama_norms *norms = bd_llama_norms_of(c);
+  bd_id n = bd_llama_normalize_maybe(b, layer, "norm_2", norms->perceptron_in, x);
   const perceptron own = {"", "mlp", c->experts > 0 ? c->plain_inner : c->inner};
   bd_id y = mixture ? build_experts(b, layer, n, balanced ? &routed : NULL)
                     : build_perceptron(b, layer, &own, n);
-  if (c->norms_after)
-    y = bd_llama_normalize(b, layer, "norm_2", "post_feedforward_layernorm", y, c->width);
+  y = bd_llama_normalize_maybe(b, layer, "y_norm", norms->perceptron_out, y);
   y = bd_graph_dropout(g, "y_dropped", y, c->dropout_residual, SITE_PERCEPTRON);
   bd_graph_result(g, bd_graph_binary(g, "out", BD_OP_ADD, x, y));
   if (balanced) bd_graph_result(g, bd_graph_binary(g, "routed_sum", BD_OP_ADD, before, routed));
@@ -157,7 +164,8 @@ static void build_head(builder *b, bd_layer *layer) {
   bd_id n = bd_llama_normalize(b, layer, "norm", "norm", x, c->width);
   bd_id lm =
       bd_graph_param(g, "lm", bd_type_make(BD_F32, 2, (int64_t[]){c->vocabulary, c->width}), true);
-  bd_id loss = bd_transformer_cross_entropy(g, bd_transformer_logits(g, n, lm), targets);
+  bd_id logits = bd_transformer_cap(g, bd_transformer_logits(g, n, lm), c->logit_cap);
+  bd_id loss = bd_transformer_cross_entropy(g, logits, targets);
   if (c->balance > 0)
     loss = bd_graph_binary(g, "balanced_loss", BD_OP_ADD, loss,
                            bd_experts_balance(g, c, b->sequence, routed));

@@ -8,7 +8,9 @@ typedef struct bd_llama_builder {
   bd_graph_build graph;
   const bd_llama_config *config;
   int64_t sequence;
-  int64_t window; // of the layer that is built; 0: none
+  // Of the layer that is built:
+  int64_t window; // 0: none
+  bd_rotary rotary;
 } bd_llama_builder;
 
 // RMS normalization over the last dimension of x, `width` wide, by the gain that is stored as
@@ -19,6 +21,11 @@ bd_id bd_llama_normalize(bd_llama_builder *builder, bd_layer *layer, const char 
 // Queries, keys and values [batch, sequence, heads, width] of x, made of latents.
 void bd_latent_heads(bd_llama_builder *builder, bd_layer *layer, bd_id x, bd_id *out_q,
                      bd_id *out_k, bd_id *out_v);
+
+// x, or where the family has the norm that is stored as `stored`, x normalized.
+bd_id bd_llama_normalize_maybe(bd_llama_builder *builder, bd_layer *layer, const char *name,
+                               const char *stored, bd_id x);
+const bd_llama_norms *bd_llama_norms_of(const bd_llama_config *config);
 
 // x [batch, sequence, width] and what attention adds to it.
 bd_id bd_llama_attention(bd_llama_builder *builder, bd_layer *layer, bd_id x);

@@ -20,6 +20,17 @@ bd_id bd_llama_normalize(builder *b, bd_layer *layer, const char *name, const ch
   return bd_graph_op(g, name, BD_OP_RMSNORM, 2, (bd_id[]){x, gain}, beside ? 2 : 1, attrs);
 }
 
+bd_id bd_llama_normalize_maybe(builder *b, bd_layer *layer, const char *name, const char *stored,
+                               bd_id x) {
+  return stored ? bd_llama_normalize(b, layer, name, stored, x, b->config->width) : x;
+}
+
+const bd_llama_norms *bd_llama_norms_of(const bd_llama_config *c) {
+  static const bd_llama_norms usual = {.attention_in = "input_layernorm",
+                                       .perceptron_in = "post_attention_layernorm"};
+  return c->norms ? c->norms : &usual;
+}
+
 // The first row of queries, keys or values where they are parts of one stored matrix.
 static int64_t fused_start(const bd_llama_config *c, char letter) {
   int64_t before = letter == 'q' ? 0 : letter == 'k' ? c->heads : c->heads + c->kv_heads;
@@ -67,7 +78,7 @@ static bd_id project_turned(builder *b, bd_layer *layer, bd_id x, char letter, i
       bd_attr_ints(g->ctx, "dims", 4, (int64_t[]){BD_DIM_BATCH, b->sequence, heads, c->head_width});
   if (all)
     y = bd_graph_op(g, bd_intern_f(g->ctx, "%c_heads", letter), BD_OP_RESHAPE, 1, &y, 1, &dims);
-  return bd_transformer_rotate(g, bd_intern_f(g->ctx, "%c_rotated", letter), y, &c->rotary);
+  return bd_transformer_rotate(g, bd_intern_f(g->ctx, "%c_rotated", letter), y, &b->rotary);
 }
 
 // The heads of what attention gives to the model's width.
@@ -85,8 +96,8 @@ static bd_id add_output(builder *b, bd_layer *layer, bd_id attended) {
 bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
-  bd_id n = x, q, k, v;
-  if (!c->norms_after) n = bd_llama_normalize(b, layer, "norm_1", "input_layernorm", x, c->width);
+  const bd_llama_norms *norms = bd_llama_norms_of(c);
+  bd_id n = bd_llama_normalize_maybe(b, layer, "norm_1", norms->attention_in, x), q, k, v;
   if (c->latent) {
     bd_latent_heads(b, layer, n, &q, &k, &v);
   } else {
@@ -94,9 +105,10 @@ bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
     k = project_turned(b, layer, n, 'k', c->kv_heads);
     v = project(b, layer, n, 'v', c->kv_heads, false);
   }
+  double usual = 1 / sqrt((double)c->head_width);
   bd_transformer_attending how = {.name = "attended",
-                                  .scale = c->latent ? c->latent->scale
-                                                     : 1 / sqrt((double)c->head_width),
+                                  .scale = c->attention_scale != 0 ? c->attention_scale : usual,
+                                  .softcap = c->score_cap,
                                   .dropout = c->dropout_attention,
                                   .causal = true,
                                   .window = b->window,
@@ -110,8 +122,7 @@ bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
         g, layer, bd_graph_vector("bo", "self_attn.o_proj.bias", BD_INIT_ZEROS, c->width));
     y = bd_graph_binary(g, "o_biased", BD_OP_ADD, y, bias);
   }
-  if (c->norms_after)
-    y = bd_llama_normalize(b, layer, "norm_1", "post_attention_layernorm", y, c->width);
+  y = bd_llama_normalize_maybe(b, layer, "o_norm", norms->attention_out, y);
   y = bd_graph_dropout(g, "o_dropped", y, c->dropout_residual, SITE_PROJECTION);
   return bd_graph_binary(g, "middle", BD_OP_ADD, x, y);
 }

@@ -46,9 +46,14 @@ typedef struct bd_latent {
   int64_t rank;       // of keys and values
   int64_t plain_width, value_width;
   bool bias;           // of the vectors
-  double scale;        // of scores
   double turned_scale; // of what scores have of the turned widths
 } bd_latent;
+
+// What the norms of a layer are stored as: of what attention and the perceptron read, and of what
+// they give; NULL: there is none.
+typedef struct bd_llama_norms {
+  const char *attention_in, *attention_out, *perceptron_in, *perceptron_out;
+} bd_llama_norms;
 
 typedef struct bd_llama_config {
   int64_t vocabulary, positions, width, layers, heads, kv_heads, head_width, inner;
@@ -57,17 +62,20 @@ typedef struct bd_llama_config {
   bd_rotary rotary;
   double dropout_attention, dropout_residual, init_scale;
   bool tied, mlp_bias;
-  bool fused;              // matrices that read the same are parts of one stored tensor
-  bool query_bias;         // of queries, keys and values
-  bool output_bias;        // of what attention gives
-  bool gains_beside_one;   // what is stored of RMS norms is what their gains have more than 1
-  double embedding_scale;  // times the embedding of a token; 0: 1
-  bool normed_heads;       // queries and keys: each head, before it is turned
-  bool normed_projections; // queries and keys: all heads of a token together, before that
-  bool norms_after;        // what attention and the perceptron give; else what they read
-  const bd_latent *latent; // NULL: queries, keys and values are made of the token
-  int64_t window;          // positions up to its own that attention sees; 0: all
-  const bool *windowed;    // of each layer, whether it has the window; NULL: all have
+  bool fused;                  // matrices that read the same are parts of one stored tensor
+  bool query_bias;             // of queries, keys and values
+  bool output_bias;            // of what attention gives
+  bool gains_beside_one;       // what is stored of RMS norms is what their gains have more than 1
+  double embedding_scale;      // times the embedding of a token; 0: 1
+  double attention_scale;      // times the products of queries and keys; 0: 1/sqrt(head width)
+  double score_cap, logit_cap; // that scores and logits stay below, smoothly; 0: none
+  bool normed_heads;           // queries and keys: each head, before it is turned
+  bool normed_projections;     // queries and keys: all heads of a token together, before that
+  const bd_llama_norms *norms; // NULL: Llama's
+  const bd_latent *latent;     // NULL: queries, keys and values are made of the token
+  int64_t window;              // positions up to its own that attention sees; 0: all
+  const bool *windowed;        // of each layer, whether it has the window; NULL: all have
+  double window_theta; // of rotary positions of layers that have it, not stretched; 0: as others
   // Of a mixture of experts, each a perceptron of width `inner`; 0: one perceptron for all tokens.
   int64_t experts;
   int64_t choices;    // experts of a token

@@ -146,10 +146,11 @@ bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v,
                                const bd_transformer_attending *how) {
   bd_ctx *ctx = build->ctx;
   if (how->hidden != BD_NO_ID) return attend_to_seen(build, q, k, v, how);
-  bd_attr attrs[5] = {bd_attr_real(ctx, "scale", how->scale),
+  bd_attr attrs[6] = {bd_attr_real(ctx, "scale", how->scale),
                       bd_attr_int(ctx, "causal", how->causal)};
   int count = 2;
   if (how->window > 0) attrs[count++] = bd_attr_int(ctx, "window", how->window);
+  if (how->softcap > 0) attrs[count++] = bd_attr_real(ctx, "softcap", how->softcap);
   if (how->dropout > 0) {
     attrs[count++] = bd_attr_real(ctx, "dropout", how->dropout);
     attrs[count++] = bd_attr_int(ctx, "site", how->site);
@@ -183,6 +184,17 @@ bd_id bd_transformer_slice(bd_graph_build *g, const char *name, bd_id x, int dim
 
 bd_id bd_transformer_logits(bd_graph_build *build, bd_id x, bd_id output_matrix) {
   return bd_graph_contract(build, "logits", "btc,vc->btv", x, output_matrix);
+}
+
+static bd_id scaled(bd_graph_build *g, const char *name, bd_id x, double factor) {
+  bd_attr value = bd_attr_real(g->ctx, "value", factor);
+  return bd_graph_op(g, name, BD_OP_SCALE, 1, &x, 1, &value);
+}
+
+bd_id bd_transformer_cap(bd_graph_build *g, bd_id x, double cap) {
+  if (cap == 0) return x;
+  bd_id within = bd_graph_unary(g, "within_cap", BD_OP_TANH, scaled(g, "of_cap", x, 1 / cap));
+  return scaled(g, "capped", within, cap);
 }
 
 bd_id bd_transformer_cross_entropy(bd_graph_build *build, bd_id logits, bd_id targets) {

@@ -63,6 +63,7 @@ bd_id bd_transformer_hide(bd_graph_build *build, bd_id ids, int64_t sequence, in
 typedef struct bd_transformer_attending {
   const char *name; // of the result
   double scale, dropout;
+  double softcap; // that scores stay below, without biases; 0: none
   bool causal;
   int64_t window; // of positions up to its own that one sees, where it is causal; 0: all
   int site;
@@ -85,6 +86,8 @@ bd_id bd_transformer_cross_entropy(bd_graph_build *build, bd_id logits, bd_id ta
 void bd_transformer_loss(bd_graph_build *build, bd_id logits, bd_id targets);
 // Activations [batch, sequence, width] times the output matrix [vocabulary, width].
 bd_id bd_transformer_logits(bd_graph_build *build, bd_id x, bd_id output_matrix);
+// cap tanh(x / cap), which is near x where that is small; x itself where cap is 0.
+bd_id bd_transformer_cap(bd_graph_build *build, bd_id x, double cap);
 
 typedef struct bd_transformer_input {
   const char *name;

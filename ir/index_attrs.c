@@ -42,6 +42,12 @@ typedef struct attr_rule {
     "site", BD_ATTR_INT, false, 0, MAX_SITE                                                        \
   }
 
+// Of scores that are computed in full: which count, and what they stay below.
+#define SEEN_ATTRS                                                                                 \
+  {"window", BD_ATTR_INT, false, 1, (double)BD_MAX_ELEMENTS}, {                                    \
+    "softcap", BD_ATTR_REAL, false, 1e-30, HUGE_REAL                                               \
+  }
+
 enum { MOST_ATTRS = 11 };
 
 static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
@@ -115,10 +121,8 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
                     {"low_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
                     {"high_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
                     {"original_positions", BD_ATTR_REAL, false, 1, HUGE_REAL}},
-    [BD_OP_ATTENTION] = {ATTENTION_ATTRS,
-                         {"window", BD_ATTR_INT, false, 1, (double)BD_MAX_ELEMENTS}},
-    [BD_OP_ATTENTION_GRAD] = {ATTENTION_ATTRS,
-                              {"window", BD_ATTR_INT, false, 1, (double)BD_MAX_ELEMENTS}},
+    [BD_OP_ATTENTION] = {ATTENTION_ATTRS, SEEN_ATTRS},
+    [BD_OP_ATTENTION_GRAD] = {ATTENTION_ATTRS, SEEN_ATTRS},
     [BD_OP_RELATIVE_ATTENTION] = {ATTENTION_ATTRS},
     [BD_OP_RELATIVE_ATTENTION_GRAD] = {ATTENTION_ATTRS},
     [BD_OP_CONV] = {WINDOW_ATTRS, CONV_ATTRS},
@@ -182,6 +186,14 @@ static bd_status check_window(const bd_inference *inference) {
                            (long long)k->dims[1], (long long)q->dims[1]);
 }
 
+static bd_status check_attention(const bd_inference *inference) {
+  const bd_op *op = inference->op;
+  if (bd_op_find_attr(op, "softcap") && op->kind != BD_OP_ATTENTION &&
+      op->kind != BD_OP_ATTENTION_GRAD)
+    return bd_inference_fail(inference, "takes no attribute softcap");
+  return bd_op_find_attr(op, "window") ? check_window(inference) : BD_OK;
+}
+
 bd_status bd_inference_check_attrs(const bd_inference *inference) {
   const bd_op *op = inference->op;
   for (int i = 0; i < MOST_ATTRS && attr_rules[op->kind][i].name; ++i)
@@ -202,6 +214,6 @@ bd_status bd_inference_check_attrs(const bd_inference *inference) {
                              "fp8=\"%s\" on %s: products of bf16 take \"e4m3,e4m3\", "
                              "\"e4m3,e5m2\" or \"e5m2,e4m3\"",
                              formats, bd_dtype_name(inference->in[0]->dtype));
-  if (bd_op_attends(op->kind) && bd_op_find_attr(op, "window")) return check_window(inference);
+  if (bd_op_attends(op->kind)) return check_attention(inference);
   return op->kind == BD_OP_ROPE ? check_turned(inference) : BD_OK;
 }

@@ -155,6 +155,7 @@ typedef struct bd_rt_attention {
   int64_t v_batch, v_row, out_batch, out_row;
   int64_t lse_batch, lse_row;
   float scale, dropout;
+  float softcap; // scores become softcap tanh(score / softcap); 0: they stay, as with biases
   int32_t causal;
   uint32_t site;
   int64_t first_sample, first_head, first_query;

@@ -143,6 +143,17 @@ MIXTURES = {"mixtral": ("block_sparse_moe.", ("w1", "w2", "w3"), "num_local_expe
             "qwen3_moe": ("mlp.", ("gate_proj", "down_proj", "up_proj"), "num_experts", "moe_intermediate_size")}
 
 
+# Of each family whose norms are not Llama's: those of what attention reads and gives, and of what the perceptron does.
+NORMS = {"olmo2": (None, "post_attention", None, "post_feedforward"),
+         "gemma2": ("input", "post_attention", "pre_feedforward", "post_feedforward"),
+         "gemma3_text": ("input", "post_attention", "pre_feedforward", "post_feedforward")}
+
+
+def llama_norms(c):
+    """Their names in a layer, without the end."""
+    return NORMS.get(c["model_type"], ("input", None, "post_attention", None))
+
+
 def llama_shapes(c):
     width, inner, head = c["hidden_size"], c["intermediate_size"], llama_head_width(c)
     queries, keys = c["num_attention_heads"] * head, c["num_key_value_heads"] * head
@@ -151,9 +162,8 @@ def llama_shapes(c):
         shapes["lm_head.weight"] = [c["vocab_size"], width]
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
-        first = "post_feedforward" if c["model_type"] == "olmo2" else "input"
-        shapes[f"{h}{first}_layernorm.weight"] = shapes[h + "post_attention_layernorm.weight"] = [width]
-        if c["model_type"] in ("qwen3", "qwen3_moe"):
+        shapes |= {f"{h}{name}_layernorm.weight": [width] for name in llama_norms(c) if name}
+        if c["model_type"] in ("qwen3", "qwen3_moe", "gemma3_text"):
             shapes[h + "self_attn.q_norm.weight"] = shapes[h + "self_attn.k_norm.weight"] = [head]
         if c["model_type"] == "olmo2":
             shapes |= {h + "self_attn.q_norm.weight": [queries], h + "self_attn.k_norm.weight": [keys]}
@@ -311,10 +321,10 @@ def initial_weights(shapes, dtype, gains=1.0):
     return weights
 
 
-def attend(q, k, v, causal=True, padding=None, window=None):
+def attend(q, k, v, causal=True, padding=None, window=None, scale=None, softcap=None):
     """Attention of [batch, head, token, channel]; no one reads tokens that are padding, or as far back as the window."""
     length = q.shape[2]
-    scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
+    scores = cap(q @ k.transpose(2, 3) * (scale or q.shape[3] ** -0.5), softcap)
     hidden = torch.ones(length, length, dtype=torch.bool).triu(1) & causal
     if window is not None:
         hidden = hidden | torch.ones(length, length, dtype=torch.bool).tril(-window)
@@ -371,14 +381,14 @@ def split_fused(c, w):
     return w
 
 
-def rotate(x, theta, share=1.0):
-    """Rotary positions, channel i paired with i + half; of the first channels, a share of them."""
+def rotate(x, theta, share=1.0, factor=1):
+    """Rotary positions divided by a factor, channel i paired with i + half; of the first channels, a share of them."""
     turned = int(x.shape[3] * share)
     if turned < x.shape[3]:
-        return torch.cat((rotate(x[..., :turned], theta), x[..., turned:]), 3)
+        return torch.cat((rotate(x[..., :turned], theta, 1.0, factor), x[..., turned:]), 3)
     half = x.shape[3] // 2
     frequency = theta ** (-torch.arange(half, dtype=x.dtype) / half)
-    angle = torch.arange(x.shape[2], dtype=x.dtype)[:, None] * frequency
+    angle = torch.arange(x.shape[2], dtype=x.dtype)[:, None] * (frequency / factor)
     a, b = x[..., :half], x[..., half:]
     return torch.cat((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), 3)
 
@@ -421,7 +431,25 @@ def llama_window(c, layer):
         if "layer_types" in c:
             slides = c["layer_types"][layer] == "sliding_attention"
         return c["sliding_window"] if slides else None
+    if c["model_type"] in PATTERNS:
+        slides = (layer + 1) % c.get("sliding_window_pattern", PATTERNS[c["model_type"]])
+        return c["sliding_window"] if slides else None
     return c.get("sliding_window")
+
+
+# Of which layers each that has this number has no window.
+PATTERNS = {"gemma2": 2, "gemma3_text": 6}
+
+
+def llama_turn(c, layer):
+    """The base of rotary positions, and what they are divided by."""
+    if "rope_local_base_freq" in c and llama_window(c, layer):
+        return c["rope_local_base_freq"], 1
+    return c["rope_theta"], (c.get("rope_scaling") or {}).get("factor", 1)
+
+
+def cap(x, most):
+    return most * torch.tanh(x / most) if most else x
 
 
 def llama_logits(c, w, tokens):
@@ -436,35 +464,42 @@ def llama_logits(c, w, tokens):
         y = x @ w[name + ".weight"].T
         return y + w[name + ".bias"] if name + ".bias" in w else y
 
-    after = c["model_type"] == "olmo2"
+    attention_in, attention_out, perceptron_in, perceptron_out = llama_norms(c)
+    whole = c["model_type"] == "olmo2"
 
-    def turned(x, h, letter, count):
+    def normed(x, h, name):
+        return norm(x, f"{h}{name}_layernorm") if name else x
+
+    def turned(x, h, letter, count, layer):
         y = project(x, f"{h}{letter}_proj")
-        y = split_heads(norm(y, f"{h}{letter}_norm") if after else y, count)
-        return rotate(norm(y, f"{h}{letter}_norm") if f"{h}{letter}_norm.weight" in w and not after else y,
-                      c["rope_theta"], c.get("partial_rotary_factor", 1.0))
+        y = split_heads(norm(y, f"{h}{letter}_norm") if whole else y, count)
+        y = norm(y, f"{h}{letter}_norm") if f"{h}{letter}_norm.weight" in w and not whole else y
+        base, factor = llama_turn(c, layer)
+        return rotate(y, base, c.get("partial_rotary_factor", 1.0), factor)
 
     experts = Experts(c, w) if c["model_type"] in MIXTURES else None
-    activation = gelu_new if c["model_type"] == "gemma" else functional.silu
+    gemma = c["model_type"].startswith("gemma")
+    activation = gelu_new if gemma else functional.silu
+    scale = c["query_pre_attn_scalar"] ** -0.5 if "query_pre_attn_scalar" in c else None
     x = w["model.embed_tokens.weight"][tokens.long()]
-    if c["model_type"] == "gemma":
+    if gemma:
         x = x * c["hidden_size"] ** 0.5
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
-        n = x if after else norm(x, h + "input_layernorm")
-        q, k = turned(n, h + "self_attn.", "q", heads), turned(n, h + "self_attn.", "k", groups)
+        n = normed(x, h, attention_in)
+        q, k = (turned(n, h + "self_attn.", letter, count, layer) for letter, count in (("q", heads), ("k", groups)))
         v = split_heads(project(n, h + "self_attn.v_proj"), groups)
         k, v = (part.repeat_interleave(heads // groups, 1) for part in (k, v))
-        y = project(join_heads(attend(q, k, v, window=llama_window(c, layer))), h + "self_attn.o_proj")
-        x = x + (norm(y, h + "post_attention_layernorm") if after else y)
-        n = x if after else norm(x, h + "post_attention_layernorm")
+        y = attend(q, k, v, window=llama_window(c, layer), scale=scale, softcap=c.get("attn_logit_softcapping"))
+        x = x + normed(project(join_heads(y), h + "self_attn.o_proj"), h, attention_out)
+        n = normed(x, h, perceptron_in)
         if experts and layer not in c.get("mlp_only_layers", []):
             x = x + experts.perceive(n, h + MIXTURES[c["model_type"]][0])
             continue
         gated = activation(project(n, h + "mlp.gate_proj")) * project(n, h + "mlp.up_proj")
-        y = project(gated, h + "mlp.down_proj")
-        x = x + (norm(y, h + "post_feedforward_layernorm") if after else y)
+        x = x + normed(project(gated, h + "mlp.down_proj"), h, perceptron_out)
     logits = project(norm(x, "model.norm"), "model.embed_tokens" if c["tie_word_embeddings"] else "lm_head")
+    logits = cap(logits, c.get("final_logit_softcapping"))
     return (logits, experts.balance()) if experts else logits
 
 
@@ -694,6 +729,8 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "windows": (llama_shapes, llama_logits, None, "Qwen3ForCausalLM"), # of some layers
             "phi3": (llama_shapes, llama_logits, None, "Phi3ForCausalLM"),
             "gemma": (llama_shapes, llama_logits, None, "GemmaForCausalLM"),
+            "gemma2": (llama_shapes, llama_logits, None, "Gemma2ForCausalLM"),
+            "gemma3_text": (llama_shapes, llama_logits, None, "Gemma3ForCausalLM"),
             "olmo2": (llama_shapes, llama_logits, None, "Olmo2ForCausalLM"),
             "gpt_neox": (neox_shapes, neox_logits, None, "GPTNeoXForCausalLM"),
             "deepseek_v2": (deepseek_shapes, deepseek_logits, None, "DeepseekV2ForCausalLM"),
@@ -702,7 +739,7 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "t5": (t5_shapes, t5_logits, t5_samples, "T5ForConditionalGeneration"),
             "vit": (vit_shapes, vit_logits, vit_samples, "ViTForImageClassification")}
 # Whose gains are 1 and what is stored.
-BESIDE_ONE = {"gemma"}
+BESIDE_ONE = {"gemma", "gemma2", "gemma3_text"}
 # How the folder's weights are stored where it is not as one file of float32: dtype and shards.
 STORED = {"mistral": (torch.float16, 1), "mixtral": (torch.bfloat16, 3), "qwen2": (torch.bfloat16, 3)}
 DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int32: "I32"}
@@ -724,7 +761,7 @@ def packaged_model(config, weights):
     import transformers
     prefix = "transformer." if config["model_type"] == "gpt2" else ""
     model = getattr(transformers, FAMILIES[config["model_type"]][3])(
-        transformers.AutoConfig.for_model(**config)).eval()
+        transformers.AutoConfig.for_model(**config, attn_implementation="eager")).eval()
     leaves = {name[len(prefix) * name.startswith(prefix):]: value for name, value in model.named_parameters()}
     leaves |= {name: value for name, value in model.named_buffers() if name in weights}
     assert leaves.keys() == weights.keys(), leaves.keys() ^ weights.keys()

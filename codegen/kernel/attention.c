@@ -66,6 +66,7 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
                         .causal = bd_op_int(g->op, "causal", 0) != 0,
                         .window = window_of(g->op, q[1]),
                         .scale = bd_op_real(g->op, "scale", 1 / sqrt((double)q[3])),
+                        .softcap = bd_op_real(g->op, "softcap", 0),
                         .dropout = dropout,
                         .keep = 1.0f / (1.0f - dropout),
                         .site = (uint32_t)bd_op_int(g->op, "site", 0),
@@ -237,8 +238,19 @@ LLVMValueRef bd_attention_end(bd_attention *a, LLVMValueRef first) {
 
 LLVMValueRef bd_attention_score(bd_attention *a, LLVMValueRef product, LLVMValueRef query,
                                 LLVMValueRef key) {
-  LLVMValueRef score = LLVMBuildFMul(a->g->b, product, bd_gen_real(a->g, a->scale), "");
+  bd_gen *g = a->g;
+  LLVMValueRef score = LLVMBuildFMul(g->b, product, bd_gen_real(g, a->scale), "");
+  if (a->softcap > 0) {
+    LLVMValueRef share = LLVMBuildFMul(g->b, score, bd_gen_real(g, 1 / a->softcap), "");
+    score = LLVMBuildFMul(g->b, bd_gen_tanh(g, share), bd_gen_real(g, a->softcap), "");
+  }
   return bd_attention_biased(a, score, query, key);
+}
+
+LLVMValueRef bd_attention_slope(bd_attention *a, LLVMValueRef score) {
+  bd_gen *g = a->g;
+  LLVMValueRef share = LLVMBuildFMul(g->b, score, bd_gen_real(g, 1 / a->softcap), "");
+  return LLVMBuildFSub(g->b, bd_gen_real(g, 1.0), LLVMBuildFMul(g->b, share, share, ""), "");
 }
 
 typedef struct forward {

@@ -21,6 +21,7 @@ typedef struct bd_attention {
   int64_t window; // keys up to its own that a query sees; 0: all
   bool few;       // random blocks: bd_attention_has_few_blocks
   double scale;
+  double softcap;      // of scores; 0: they stay
   float dropout, keep; // probability; 1 / (1 - probability)
   uint32_t site;
   LLVMValueRef batches, heads, kv_heads; // that this rank holds
@@ -79,7 +80,9 @@ bool bd_attention_has_few_blocks(int64_t heads, int64_t queries, int64_t keys);
 // where it ends; i64. Of the first tile some of the queries may see none.
 LLVMValueRef bd_attention_first(bd_attention *a, LLVMValueRef first);
 LLVMValueRef bd_attention_end(bd_attention *a, LLVMValueRef first);
-// The score of a query and a key from their product.
+// The score of a query and a key from their product; and where scores are capped, its derivative by
+// what it was before.
 LLVMValueRef bd_attention_score(bd_attention *a, LLVMValueRef product, LLVMValueRef query,
                                 LLVMValueRef key);
+LLVMValueRef bd_attention_slope(bd_attention *a, LLVMValueRef score);
 #endif

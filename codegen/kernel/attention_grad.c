@@ -107,6 +107,7 @@ static void differentiate(bd_attention *a, const backward *w, int row, int colum
     kept = LLVMBuildFMul(g->b, p, mask, "");
   }
   LLVMValueRef ds = LLVMBuildFMul(g->b, p, LLVMBuildFSub(g->b, dp, product, ""), "");
+  if (a->softcap > 0) ds = LLVMBuildFMul(g->b, ds, bd_attention_slope(a, score), "");
   bd_square_set(&a->tiles, &w->scores, row, column, kept);
   bd_square_set(&a->tiles, &w->slopes, row, column, LLVMBuildSelect(g->b, seen, ds, zero, ""));
 }

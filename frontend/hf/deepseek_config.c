@@ -66,7 +66,7 @@ bd_status bd_hf_read_latent(bd_ctx *ctx, const bd_json *json, bd_llama_config *c
   BD_TRY(check_size(ctx, json, "qk_head_dim", latent->plain_width + c->head_width,
                     "\"qk_nope_head_dim\" and \"qk_rope_head_dim\" make"));
   BD_TRY(bd_json_bool(ctx, json, "attention_bias", false, &latent->bias));
-  latent->scale = 1 / sqrt((double)(latent->plain_width + c->head_width));
+  c->attention_scale = 1 / sqrt((double)(latent->plain_width + c->head_width));
   c->output_bias = latent->bias;
   c->latent = latent;
   if (c->head_width % 2 == 0) return BD_OK;
@@ -92,7 +92,7 @@ static bd_status scale_scores(bd_ctx *ctx, const bd_json *json, bool third, bd_l
   BD_TRY(read_scaling(ctx, json, "factor", &factor));
   double scale = bd_hf_rotary_magnitude(factor, share);
   if (third)
-    latent.scale *= scale * scale;
+    c->attention_scale *= scale * scale;
   else if (scale != 1)
     bd_warn(ctx, json->loc,
             "\"mscale_all_dim\" does not change the scale of attention, as transformers 4.57 has "

@@ -54,6 +54,8 @@ BD_NODISCARD bd_status bd_hf_probability(bd_ctx *ctx, const bd_json *json, const
                                          double *out);
 BD_NODISCARD bd_status bd_hf_activation(bd_ctx *ctx, const bd_json *json, const char *key,
                                         bd_op_kind *out);
+// What a value stays below in size, above 0; null: it is not held.
+BD_NODISCARD bd_status bd_hf_cap(bd_ctx *ctx, const bd_json *json, const char *key, double *out);
 // Whether transformers' `name` is that of an activation that is known.
 bool bd_hf_find_activation(const char *name, bd_op_kind *out);
 // Sizes that a configuration may leave out.

@@ -12,6 +12,8 @@ extern const char *const bd_hf_gemma_keys[];
 extern const char *const bd_hf_olmo2_keys[];
 extern const char *const bd_hf_deepseek_v2_keys[];
 extern const char *const bd_hf_deepseek_v3_keys[];
+extern const char *const bd_hf_gemma2_keys[];
+extern const char *const bd_hf_gemma3_keys[];
 
 // The window of the layers that have one: what `layer_types` says of each, else what
 // `use_sliding_window` and `max_window_layers` say of some.
@@ -20,6 +22,11 @@ BD_NODISCARD bd_status bd_hf_window_of_some(bd_ctx *ctx, const bd_json *json,
 // The window of all layers where `use_sliding_window` is true; `max_window_layers` is passed over.
 BD_NODISCARD bd_status bd_hf_window_of_all(bd_ctx *ctx, const bd_json *json,
                                            bd_llama_config *config);
+
+// The window of all layers but each `pattern`-th, which `sliding_window_pattern` says where it is
+// there, unless `layer_types` names each.
+BD_NODISCARD bd_status bd_hf_window_of_most(bd_ctx *ctx, const bd_json *json, int64_t pattern,
+                                            bd_llama_config *config);
 
 BD_NODISCARD bd_status bd_hf_read_mixtral(bd_ctx *ctx, const bd_json *json,
                                           bd_llama_config *config);
@@ -36,4 +43,6 @@ BD_NODISCARD bd_status bd_hf_read_deepseek_v2(bd_ctx *ctx, const bd_json *json,
 BD_NODISCARD bd_status bd_hf_read_deepseek_v3(bd_ctx *ctx, const bd_json *json,
                                               bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_gemma(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_gemma2(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_gemma3(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 #endif

@@ -78,6 +78,10 @@ static const struct {
     {"qwen3_moe", load_llama, {.built = {"Qwen3MoeForCausalLM"}, .body = "Qwen3MoeModel"}},
     {"phi3", load_llama, {.built = {"Phi3ForCausalLM"}, .body = "Phi3Model"}},
     {"gemma", load_llama, {.built = {"GemmaForCausalLM"}, .body = "GemmaModel", .tied = true}},
+    {"gemma2", load_llama, {.built = {"Gemma2ForCausalLM"}, .body = "Gemma2Model", .tied = true}},
+    {"gemma3_text",
+     load_llama,
+     {.built = {"Gemma3ForCausalLM"}, .body = "Gemma3TextModel", .tied = true}},
     {"gpt_neox", load_neox, {.built = {"GPTNeoXForCausalLM"}, .body = "GPTNeoXModel"}},
     {"olmo2", load_llama, {.built = {"Olmo2ForCausalLM"}, .body = "Olmo2Model"}},
     {"deepseek_v2", load_llama, {.built = {"DeepseekV2ForCausalLM"}, .body = "DeepseekV2Model"}},
@@ -93,6 +97,11 @@ static const struct {
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
 static bd_status fail_unknown(bd_ctx *ctx, const bd_json *model_type) {
+  if (strcmp(model_type->string, "gemma3") == 0)
+    return bd_fail(ctx, BD_UNSUPPORTED, model_type->loc,
+                   "a model of type \"gemma3\" also reads images, which is not supported; save "
+                   "its text model as a folder of its own, of type \"gemma3_text\" (transformers' "
+                   "Gemma3ForCausalLM)");
   bd_text names = bd_text_init(ctx->arena);
   for (int i = 0; i < FAMILIES; ++i)
     bd_text_addf(&names, "%s%s", i > 0 ? ", " : "", families[i].model_type);

@@ -18,6 +18,12 @@ bd_status bd_hf_probability(bd_ctx *ctx, const bd_json *json, const char *key, d
                  "\"%s\": a dropout of 1 leaves nothing", key);
 }
 
+bd_status bd_hf_cap(bd_ctx *ctx, const bd_json *json, const char *key, double *out) {
+  const bd_json *member = bd_json_find(json, key);
+  if (member && member->kind == BD_JSON_NULL) *out = 0;
+  return bd_json_real(ctx, json, key, false, 1e-3, 1e6, out);
+}
+
 bd_status bd_hf_padding(bd_ctx *ctx, const bd_json *json, int64_t vocabulary, int64_t *out) {
   const bd_json *member = bd_json_find(json, "pad_token_id");
   *out = 0;

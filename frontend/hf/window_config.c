@@ -18,30 +18,41 @@ static bd_status check_layer(bd_ctx *ctx, const bd_json *json, const bd_json *ty
                  type->string, other);
 }
 
-// Which layers have the window: those from `max_window_layers` on, unless each is named.
-static bd_status read_layers(bd_ctx *ctx, const bd_json *json, int64_t layers, bool *windowed) {
+// Which layers have the window where each is named; *out_types: the names, or NULL.
+static bd_status read_types(bd_ctx *ctx, const bd_json *json, int64_t layers, bool *windowed,
+                            const bd_json **out_types) {
   const bd_json *types = NULL;
-  int64_t first = MAX_WINDOW_LAYERS;
   BD_TRY(bd_json_array(ctx, json, "layer_types", false, &types));
-  bool used = false;
-  BD_TRY(bd_json_bool(ctx, json, "use_sliding_window", false, &used));
-  BD_TRY(bd_json_int(ctx, json, "max_window_layers", false, 0, INT32_MAX, &first));
-  for (int64_t i = 0; i < layers; ++i)
-    windowed[i] = used && i >= first;
+  *out_types = types;
   if (!types) return BD_OK;
   if ((int64_t)types->count != layers)
     return bd_fail(ctx, BD_INVALID, types->loc, "\"layer_types\" names %zu layers of %lld",
                    types->count, (long long)layers);
   for (size_t i = 0; i < types->count; ++i) {
     const bd_json *type = &types->items[i];
-    bool sliding = type->kind == BD_JSON_STRING && strcmp(type->string, "sliding_attention") == 0;
-    windowed[i] = sliding;
-    if (sliding || (type->kind == BD_JSON_STRING && strcmp(type->string, "full_attention") == 0)) {
-      BD_TRY(check_layer(ctx, json, type, (int64_t)i, sliding, used, first));
+    windowed[i] = type->kind == BD_JSON_STRING && strcmp(type->string, "sliding_attention") == 0;
+    if (windowed[i] ||
+        (type->kind == BD_JSON_STRING && strcmp(type->string, "full_attention") == 0))
       continue;
-    }
     return bd_fail(ctx, BD_UNSUPPORTED, type->loc,
                    "\"layer_types\": a layer is \"full_attention\" or \"sliding_attention\"");
+  }
+  return BD_OK;
+}
+
+// Which layers have the window: those from `max_window_layers` on, unless each is named.
+static bd_status read_layers(bd_ctx *ctx, const bd_json *json, int64_t layers, bool *windowed) {
+  const bd_json *types = NULL;
+  int64_t first = MAX_WINDOW_LAYERS;
+  bool used = false;
+  BD_TRY(bd_json_bool(ctx, json, "use_sliding_window", false, &used));
+  BD_TRY(bd_json_int(ctx, json, "max_window_layers", false, 0, INT32_MAX, &first));
+  BD_TRY(read_types(ctx, json, layers, windowed, &types));
+  for (int64_t i = 0; i < layers; ++i) {
+    if (types)
+      BD_TRY(check_layer(ctx, json, &types->items[i], i, windowed[i], used, first));
+    else
+      windowed[i] = used && i >= first;
   }
   return BD_OK;
 }
@@ -71,5 +82,26 @@ bd_status bd_hf_window_of_all(bd_ctx *ctx, const bd_json *json, bd_llama_config 
   BD_TRY(bd_json_int(ctx, json, "max_window_layers", false, 0, INT32_MAX, &unused));
   BD_TRY(read_window(ctx, json, NULL, c));
   if (!used) c->window = 0;
+  return BD_OK;
+}
+
+bd_status bd_hf_window_of_most(bd_ctx *ctx, const bd_json *json, int64_t pattern,
+                               bd_llama_config *c) {
+  bool *windowed = BD_NEW_ARRAY(ctx->arena, bool, c->layers);
+  const bd_json *types = NULL, *given = bd_json_given(json, "sliding_window_pattern");
+  c->window = SLIDING_WINDOW;
+  c->windowed = windowed;
+  BD_TRY(bd_hf_extent(ctx, json, "sliding_window", &c->window));
+  BD_TRY(bd_hf_extent(ctx, json, "sliding_window_pattern", &pattern));
+  BD_TRY(read_types(ctx, json, c->layers, windowed, &types));
+  for (int64_t i = 0; i < c->layers; ++i) {
+    bool slides = (i + 1) % pattern != 0;
+    if (types && given && windowed[i] != slides)
+      return bd_fail(ctx, BD_INVALID, types->items[i].loc,
+                     "\"layer_types\": layer %lld is \"%s\", but \"sliding_window_pattern\" is "
+                     "%lld; leave one of them",
+                     (long long)i, types->items[i].string, (long long)pattern);
+    if (!types) windowed[i] = slides;
+  }
   return BD_OK;
 }

@@ -22,6 +22,7 @@ static const known_attr known[] = {
     {"dropout", BD_ATTR_REAL, 0, 0.9999},
     {"eps", BD_ATTR_REAL, 1e-12, 1},
     {"scale", BD_ATTR_REAL, -1e38, 1e38},
+    {"softcap", BD_ATTR_REAL, 1e-3, 1e6},
     {"theta", BD_ATTR_REAL, 1, 1e12},
     {"factor", BD_ATTR_REAL, 1, 1e6},
     {"low_freq_factor", BD_ATTR_REAL, 1e-6, 1e6},

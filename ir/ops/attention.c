@@ -1,6 +1,7 @@
 // attention(q, k, v) -> out, lse: softmax(scale q k') v per head, with dropout on the
 // probabilities. Query head h reads key/value head h / (heads / kv_heads). Causal: query i sees
-// keys j <= i; with a window w, of those the last w. relative_attention(q, k, v, bias) adds bias[h,
+// keys j <= i; with a window w, of those the last w. With a softcap c, scores s become c tanh(s /
+// c). relative_attention(q, k, v, bias) adds bias[h,
 // place] to the scores: key j is at place j - i + far of query i, or the nearest that there is; the
 // last place is the query's own where it is causal, else as far behind as the first is before.
 #include "ir/ops/ops.h"
@@ -10,7 +11,7 @@ typedef struct shape {
   int64_t batch, tq, tk, heads, kv_heads, d, d_v; // d_v: the width of values and of what they give
   int64_t window;                                 // 0: none
   int64_t places, far;                            // of biases; 0: there are none
-  double scale, dropout;
+  double scale, dropout, softcap;                 // softcap 0: scores stay
   bool causal;
 } shape;
 
@@ -28,6 +29,7 @@ static shape shape_of(const bd_op *op, const bd_tensor *in, const bd_tensor *bia
       .kv_heads = in[1].type.dims[2],
       .scale = bd_op_real(op, "scale", 1 / sqrt((double)dims[3])),
       .dropout = bd_op_real(op, "dropout", 0),
+      .softcap = bd_op_real(op, "softcap", 0),
       .window = bd_op_int(op, "window", 0),
       .places = places,
       .far = causal ? places - 1 : places / 2,
@@ -62,7 +64,14 @@ static double dot(const double *a, const double *b, int64_t n) {
 static double score_of(const shape *s, const double *q, const double *k, const bd_tensor *bias,
                        int64_t h, int64_t i, int64_t j) {
   double score = s->scale * dot(q, k, s->d);
+  if (s->softcap > 0) score = s->softcap * tanh(score / s->softcap);
   return bias ? score + bias->data[bias_at(s, h, i, j)] : score;
+}
+// By what it was before it was capped.
+static double score_slope(const shape *s, double score) {
+  if (s->softcap == 0) return 1;
+  double share = score / s->softcap;
+  return 1 - share * share;
 }
 // What a probability is multiplied by: 0 when dropped, else 1/(1-p).
 static double kept(const bd_op *op, const bd_random_key *key, const shape *s, int64_t b, int64_t h,
@@ -128,9 +137,10 @@ static void eval_grad(const bd_op *op, const bd_tensor *in, const bd_tensor *bia
         for (int64_t j = first_seen(&s, i); j < end_seen(&s, i); j++) {
           int64_t at = k_row(&s, b, j, h);
           const double *k = in[2].data + at * s.d, *v = in[3].data + at * s.d_v;
-          double p = exp(score_of(&s, q, k, bias, h, i, j) - in[5].data[row]);
+          double score = score_of(&s, q, k, bias, h, i, j), p = exp(score - in[5].data[row]);
           double mask = kept(op, key, &s, b, h, i, j);
-          double slope = p * (mask * dot(dout, v, s.d_v) - total), ds = s.scale * slope;
+          double slope = p * (mask * dot(dout, v, s.d_v) - total);
+          double ds = s.scale * slope * score_slope(&s, score);
           if (bias) out[3].data[bias_at(&s, h, i, j)] += slope;
           for (int64_t c = 0; c < s.d; c++) {
             out[0].data[row * s.d + c] += ds * k[c];

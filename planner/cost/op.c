@@ -92,6 +92,9 @@ static double attention_rate(const part *p, bool forward) {
   return cluster->flops.f32 * generated;
 }
 
+// Of a score: those that attention makes of it, forward and backward.
+enum { FORWARD_PRODUCTS = 2, BACKWARD_PRODUCTS = 5 };
+
 static double attention_seconds(const part *p) {
   const bd_work_rates *work = &p->model->cluster->work;
   bool forward = bd_op_is_attention(p->op->kind);
@@ -109,7 +112,10 @@ static double attention_seconds(const part *p) {
     return bd_cost_attention_materialized(p->model->cluster, rate_of(p), &attention);
   double seen = fmin(attention.keys, (double)bd_op_int(p->op, "window", INT64_MAX)); // of a query
   double ramp = (1 + work->attention_tokens / seen) * (1 + work->attention_width / attention.width);
-  return flops_of(p) / attention_rate(p, forward) * ramp;
+  double flops = flops_of(p), seconds = flops / attention_rate(p, forward) * ramp;
+  if (!bd_op_find_attr(p->op, "softcap")) return seconds;
+  double scores = flops / (2 * attention.width * (forward ? FORWARD_PRODUCTS : BACKWARD_PRODUCTS));
+  return seconds + scores * work->transcendental_seconds;
 }
 
 // Of loops that are not indexed by data: of those, a point touches one.

@@ -5,6 +5,7 @@
 #include "runtime/cpu/biases.h"
 #include "runtime/cpu/dropout.h"
 #include "runtime/cpu/exp.h"
+#include "runtime/cpu/softcap.h"
 
 #include <math.h>
 #include <string.h>
@@ -136,6 +137,7 @@ static void attend(const forward *f, const place *at, bd_rt_tiles *tiles) {
     const float *const k = key_rows(f, at, &all_keys, key, keys, &stride);
     bd_rt_gemm_block(at->rows, keys, s->d, s->scale, at->q, at->q_stride, 1, k, 1, stride, 0,
                      tiles->first, KEYS);
+    if (s->softcap > 0) bd_rt_cap_scores(s->softcap, at->rows, keys, tiles->first, NULL);
     if (at->biases) {
       const bd_rt_tile tile = {at->row, at->rows, key, keys};
       bd_rt_add_biases(s, &tile, at->biases, tiles->first);

@@ -5,6 +5,7 @@
 #include "runtime/cpu/biases.h"
 #include "runtime/cpu/dropout.h"
 #include "runtime/cpu/exp.h"
+#include "runtime/cpu/softcap.h"
 
 #include <string.h>
 
@@ -23,12 +24,15 @@ static float dot(const float *a, const float *b, int64_t count) {
   return sum;
 }
 
-// first = probabilities before dropout. Keys that a row does not see are zero.
-static void recompute(const bd_rt_backward *w, const bd_rt_pair *at, bd_rt_tiles *tiles) {
+// first = probabilities before dropout. Keys that a row does not see are zero. slopes: of scores
+// that are capped, by what they were.
+static void recompute(const bd_rt_backward *w, const bd_rt_pair *at, bd_rt_tiles *tiles,
+                      float *slopes) {
   const bd_rt_attention *const s = w->shape;
   bd_rt_gemm_block(at->rows, at->keys, s->d, s->scale, w->q + at->q, s->q_row, 1, w->k + at->k, 1,
                    s->k_row, 0, tiles->first, KEYS);
   const bd_rt_tile tile = {at->row, at->rows, at->key, at->keys};
+  if (s->softcap > 0) bd_rt_cap_scores(s->softcap, at->rows, at->keys, tiles->first, slopes);
   if (at->biases) bd_rt_add_biases(s, &tile, at->biases, tiles->first);
   const float *const lse = w->lse + at->batch * s->lse_batch + at->row * s->lse_row + at->head;
   for (int64_t i = 0; i < at->rows; i++) {
@@ -64,8 +68,9 @@ static void drop(const bd_rt_backward *w, const bd_rt_pair *at, bd_rt_tiles *til
   }
 }
 
-// second: dout v^T -> ds = p (mask dp - dot(dout, out)).
-static void score_gradient(const bd_rt_backward *w, const bd_rt_pair *at, bd_rt_tiles *tiles) {
+// second: dout v^T -> ds = p (mask dp - dot(dout, out)), times the slopes where scores are capped.
+static void score_gradient(const bd_rt_backward *w, const bd_rt_pair *at, bd_rt_tiles *tiles,
+                           const float *slopes) {
   const bd_rt_attention *const s = w->shape;
   const float keep = s->dropout > 0 ? 1.0f / (1.0f - s->dropout) : 1.0f;
   for (int64_t i = 0; i < at->rows; i++) {
@@ -77,6 +82,8 @@ static void score_gradient(const bd_rt_backward *w, const bd_rt_pair *at, bd_rt_
       const float dp = p[j] < 0 ? 0 : ds[j] * keep;
       ds[j] = __builtin_fabsf(p[j]) * (dp - inner);
     }
+    for (int64_t j = 0; s->softcap > 0 && j < at->keys; j++)
+      ds[j] *= slopes[i * KEYS + j];
   }
 }
 
@@ -93,7 +100,8 @@ void bd_rt_zero_sums(const bd_rt_backward *w, int64_t batch, int64_t head, int64
 void bd_rt_tile_backward(const bd_rt_backward *w, const bd_rt_pair *at, int wanted, int fresh,
                          bd_rt_tiles *tiles) {
   const bd_rt_attention *const s = w->shape;
-  recompute(w, at, tiles);
+  float slopes[ROWS * KEYS];
+  recompute(w, at, tiles, slopes);
   if (s->dropout > 0) drop(w, at, tiles);
   const float sum = fresh ? 0 : 1;
   const float *const left = s->dropout > 0 ? tiles->second : tiles->first;
@@ -102,7 +110,7 @@ void bd_rt_tile_backward(const bd_rt_backward *w, const bd_rt_pair *at, int want
                      sum, w->dv + at->v, s->v_row);
   bd_rt_gemm_block(at->rows, at->keys, s->d_v, 1, w->dout + at->out, s->out_row, 1, w->v + at->v, 1,
                    s->v_row, 0, tiles->second, KEYS);
-  score_gradient(w, at, tiles);
+  score_gradient(w, at, tiles, slopes);
   if (wanted & BD_RT_OF_QUERIES && at->biases) {
     const bd_rt_tile tile = {at->row, at->rows, at->key, at->keys};
     bd_rt_sum_places(s, &tile, tiles->second, sums_of(w, at->batch, at->head));

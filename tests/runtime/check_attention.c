@@ -92,6 +92,7 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
   const bd_rt_attention *const s = &c->s;
   double *const p = calloc((size_t)s->tk, sizeof *p), *const dp = calloc((size_t)s->tk, sizeof *dp);
   double *const mask = calloc((size_t)s->tk, sizeof *mask);
+  double *const slopes = calloc((size_t)s->tk, sizeof *slopes);
   for (int64_t b = 0; b < s->batch; b++)
     for (int64_t h = 0; h < s->heads; h++)
       for (int64_t row = 0; row < s->tq; row++) {
@@ -108,6 +109,8 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
           for (int64_t e = 0; e < s->d; e++)
             p[j] += (double)c->q[q + e] * c->k[k + j * s->k_row + e];
           p[j] *= s->scale;
+          if (s->softcap > 0) p[j] = s->softcap * tanh(p[j] / s->softcap);
+          slopes[j] = s->softcap > 0 ? 1 - p[j] * p[j] / s->softcap / s->softcap : 1;
           if (s->places) p[j] += c->biases[bias_at(s, h, i, j)];
           most = p[j] > most ? p[j] : most;
           mask[j] = 1;
@@ -131,7 +134,7 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
           inner += p[j] * dp[j];
         }
         for (int64_t j = from; j < seen; j++) {
-          const double slope = p[j] * (dp[j] - inner), ds = slope * s->scale;
+          const double slope = p[j] * (dp[j] - inner), ds = slope * slopes[j] * s->scale;
           if (s->places) dbiases[bias_at(s, h, i, j)] += slope;
           for (int64_t e = 0; e < s->d; e++) {
             dq[q + e] += ds * c->k[k + j * s->k_row + e];
@@ -139,7 +142,7 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
           }
         }
       }
-  free(p), free(dp), free(mask);
+  free(p), free(dp), free(mask), free(slopes);
 }
 
 // What one direction or the other reads or writes: q, k, v, dout and biases; out and lse; the
@@ -373,6 +376,21 @@ static void check_attentions(bd_rt *rt) {
        .d_v = 12,
        .causal = 1,
        .places = 17},
+      // Capped scores: far below the cap, near it and at it.
+      {.batch = 2, .tq = 90, .tk = 90, .heads = 4, .kv_heads = 2, .d = 8, .causal = 1, .softcap = 50},
+      {.batch = 1, .tq = 70, .tk = 150, .heads = 2, .kv_heads = 1, .d = 12, .softcap = 2},
+      {.batch = 1,
+       .tq = 260,
+       .tk = 260,
+       .heads = 3,
+       .kv_heads = 1,
+       .d = 4,
+       .causal = 1,
+       .dropout = 0.3f,
+       .site = 2,
+       .total_heads = 3,
+       .window = 100,
+       .softcap = 0.5f},
       // Parts of the queries: a tile begins where one of all does or not; the first and the last.
       {.batch = 2, .tq = 64, .tk = 200, .heads = 2, .kv_heads = 1, .d = 8, .causal = 1},
       {.batch = 2, .tq = 50, .tk = 200, .heads = 4, .kv_heads = 2, .d = 8, .causal = 1},

@@ -613,6 +613,27 @@ static void test_attention_with_a_window(void **unused) {
   }
 }
 
+// Scores that are capped are a generated kernel's, which takes one function of each more.
+static void test_capped_attention(void **unused) {
+  (void)unused;
+  const bd_model_options options = {0};
+  bd_cluster c = load("h200:1x1");
+  bd_llama_config config = heads_of(64, 0);
+  config.score_cap = 50;
+  bd_module *graph;
+  assert_int_equal(bd_llama_build(ctx, "test", &config, &options, BD_NOWHERE, &graph), BD_OK);
+  const bd_module *train = train_of(graph, BD_BF16);
+  c.work.transcendental_seconds = 1e-9;
+  for (int forward = 0; forward < 2; forward++) {
+    double flops, seconds =
+                      op_seconds(&c, train, forward ? BD_OP_ATTENTION : BD_OP_ATTENTION_GRAD, &flops);
+    double ramp = (1 + c.work.attention_tokens / TOKENS) * (1 + c.work.attention_width / 64);
+    double scores = BATCH * 12.0 * TOKENS * TOKENS / 2;
+    double wanted = flops * ramp / (c.flops.f32 * c.work.attention_generated) + scores * 1e-9;
+    assert_true(fabs(seconds / wanted - 1) < 1e-12);
+  }
+}
+
 static void test_biased_attention(void **unused) {
   (void)unused;
   const bd_model_options options = {0};
@@ -665,6 +686,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_materialized_attention, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_kernels_of_attention, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_attention_with_a_window, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_capped_attention, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_biased_attention, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_measured_attention, open, drop_ctx),
   };
