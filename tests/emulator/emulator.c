@@ -20,7 +20,7 @@ typedef struct fiber {
   state state;
   int word, distance; // of an exchange
   uint32_t *words;    // of a product
-  float (*widen)(uint16_t half);
+  int dtype;          // of its factors
 } fiber;
 
 static struct {
@@ -163,19 +163,19 @@ void emulate_barrier(void) {
   emulate_wait(AT_BARRIER);
 }
 
-static void multiply(uint32_t *words, float (*widen)(uint16_t)) {
+static void multiply(uint32_t *words, int dtype) {
   fiber *self = &now.fibers[now.current];
   self->words = words;
-  self->widen = widen;
+  self->dtype = dtype;
   emulate_wait(AT_PRODUCT);
 }
 
 void emulate_product_bf16(uint32_t words[10]) {
-  multiply(words, bd_rt_from_bf16);
+  multiply(words, BD_RT_BF16);
 }
 
 void emulate_product_f16(uint32_t words[10]) {
-  multiply(words, bd_rt_from_f16);
+  multiply(words, BD_RT_F16);
 }
 
 uint16_t emulate_round(float x) {
@@ -234,37 +234,57 @@ static void exchange_words(int first) {
   }
 }
 
-// The sums are exact before they are rounded once, where a GPU's are not quite.
-static void multiply_words(int first) {
-  enum { ROWS = 16, COLUMNS = 8, SUMMED = 16, FIRST_OF_SECOND = 4, FIRST_SUM = 6 };
-  float left[ROWS][SUMMED], right[SUMMED][COLUMNS];
+// Of a product of words: rows of the first operand, columns of the second, and what is summed over.
+enum { ROWS = 16, COLUMNS = 8, SUMMED = 16, FIRST_OF_SECOND = 4, FIRST_SUM = 6 };
+
+// A row of all columns, for the processor's vectors.
+typedef double columns __attribute__((vector_size(COLUMNS * sizeof(double))));
+
+static void gather_operands(int first, double left[ROWS][SUMMED], columns right[SUMMED]) {
+  const int dtype = now.fibers[first].dtype;
   for (int lane = 0; lane < EMULATE_WARP; lane++) {
     const fiber *f = &now.fibers[first + lane];
-    if (f->state != AT_PRODUCT || f->widen != now.fibers[first].widen)
+    if (f->state != AT_PRODUCT || f->dtype != dtype)
       fail("its warp's threads part ways at a product", first + lane);
     const int row = lane / 4, column = lane % 4 * 2;
-    for (int k = 0; k < 2; k++) {
-      for (int i = 0; i < 4; i++)
-        left[row + i % 2 * 8][column + i / 2 * 8 + k] = f->widen((uint16_t)(f->words[i] >> k * 16));
-      for (int i = 0; i < 2; i++)
-        right[column + i * 8 + k][row] =
-            f->widen((uint16_t)(f->words[FIRST_OF_SECOND + i] >> k * 16));
+    for (int i = 0; i < FIRST_SUM; i++)
+      for (int k = 0; k < 2; k++) {
+        const double factor = (double)bd_rt_from_half(dtype, (uint16_t)(f->words[i] >> k * 16));
+        if (i < FIRST_OF_SECOND)
+          left[row + i % 2 * 8][column + i / 2 * 8 + k] = factor;
+        else
+          right[column + (i - FIRST_OF_SECOND) * 8 + k][row] = factor;
+      }
+  }
+}
+
+// The place of a sum: bits of the lane and of the word in it.
+static uint32_t *sum_at(int first, int row, int column) {
+  const fiber *f = &now.fibers[first + row % 8 * 4 + column / 2];
+  return &f->words[FIRST_SUM + row / 8 * 2 + column % 2];
+}
+
+// The sums are exact before they are rounded once, where a GPU's are not quite.
+static void multiply_words(int first) {
+  double left[ROWS][SUMMED];
+  columns right[SUMMED];
+  gather_operands(first, left, right);
+  for (int row = 0; row < ROWS; row++) {
+    columns exact;
+    float sum;
+    for (int column = 0; column < COLUMNS; column++) {
+      memcpy(&sum, sum_at(first, row, column), sizeof sum);
+      exact[column] = (double)sum;
+    }
+    for (int k = 0; k < SUMMED; k++)
+      exact += left[row][k] * right[k];
+    for (int column = 0; column < COLUMNS; column++) {
+      sum = (float)exact[column];
+      memcpy(sum_at(first, row, column), &sum, sizeof sum);
     }
   }
-  for (int lane = 0; lane < EMULATE_WARP; lane++) {
-    fiber *f = &now.fibers[first + lane];
-    for (int i = 0; i < 4; i++) {
-      const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-      float sum;
-      memcpy(&sum, &f->words[FIRST_SUM + i], sizeof sum);
-      double exact = (double)sum;
-      for (int k = 0; k < SUMMED; k++)
-        exact += (double)left[row][k] * (double)right[k][column];
-      sum = (float)exact;
-      memcpy(&f->words[FIRST_SUM + i], &sum, sizeof sum);
-    }
-    f->state = READY;
-  }
+  for (int lane = 0; lane < EMULATE_WARP; lane++)
+    now.fibers[first + lane].state = READY;
 }
 
 // Runs the 32 threads from `first` on until all wait for the block or are done.

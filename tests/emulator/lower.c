@@ -2,9 +2,11 @@
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Core.h>
+#include <llvm-c/Error.h>
 #include <llvm-c/IRReader.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -262,6 +264,17 @@ static void watch_all_addresses(LLVMModuleRef module) {
     if (!LLVMIsDeclaration(f)) watch_addresses(f, word, judge_addresses);
 }
 
+// What accesses leave in `odd` is kept in a register, and asked once where they have one address.
+static char *keep_in_registers(LLVMModuleRef module, LLVMTargetMachineRef machine) {
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef error = LLVMRunPasses(module, "function(sroa,early-cse)", machine, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (!error) return NULL;
+  char *detail = LLVMGetErrorMessage(error), *message = message_of("LLVM's passes", detail);
+  LLVMDisposeErrorMessage(detail);
+  return message;
+}
+
 static char *write_object(LLVMModuleRef module, const char *object_path) {
   const char *triple = "x86_64-pc-linux-gnu";
   char *detail = NULL;
@@ -283,6 +296,7 @@ static char *write_object(LLVMModuleRef module, const char *object_path) {
     message = message_of("the lowered kernels are malformed", detail);
   LLVMDisposeMessage(detail);
   detail = NULL;
+  if (!message) message = keep_in_registers(module, machine);
   if (!message && LLVMTargetMachineEmitToFile(machine, module, path, LLVMObjectFile, &detail))
     message = message_of(object_path, detail);
   LLVMDisposeMessage(detail);

@@ -159,9 +159,10 @@ static void spoil_workspace(const bd_fake_matmul *m) {
 
 // To the 10 digits of TF32, to nearest, ties to even.
 static float tf32(float value) {
-  int exponent;
-  const float fraction = frexpf(value, &exponent);
-  return isfinite(value) ? ldexpf(nearbyintf(fraction * 2048), exponent - 11) : value;
+  if (!isfinite(value) || value == 0) return value;
+  const int unit = bd_fake_exponent(fabs((double)value)) - 10;
+  const double units = bd_fake_whole(fabs((double)value) * bd_fake_power(-unit));
+  return copysignf((float)(units * bd_fake_power(unit)), value);
 }
 
 static float *unpack(const bd_fake_matmul *m, const bd_fake_layout *l, const void *at,
@@ -169,11 +170,14 @@ static float *unpack(const bd_fake_matmul *m, const bd_fake_layout *l, const voi
   const int rounds = m->desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   float *const out = malloc((size_t)(l->rows * l->cols) * sizeof *out);
   if (!out) abort();
-  for (int64_t row = 0; row < l->rows; row++)
+  const int64_t step = bd_fake_place(l, 0, 0, 1);
+  for (int64_t row = 0; row < l->rows; row++) {
+    const int64_t start = bd_fake_place(l, batch, row, 0);
     for (int64_t col = 0; col < l->cols; col++) {
-      const float value = bd_fake_get(l, at, bd_fake_place(l, batch, row, col));
+      const float value = bd_fake_get(l, at, start + col * step);
       out[transpose ? col * l->rows + row : row * l->cols + col] = rounds ? tf32(value) : value;
     }
+  }
   return out;
 }
 

@@ -94,8 +94,9 @@ void *bd_fake_allocate(bd_fake_kind kind, size_t bytes) {
   allocation_count++;
   a->at = a->pages + a->page_bytes -
           bd_fake_round_up((int64_t)bytes, kind == BD_FAKE_SHARED ? PAGE : ALIGNMENT);
-  memset(a->pages, CANARY, a->page_bytes);
+  memset(a->pages, CANARY, (size_t)(a->at - a->pages));
   memset(a->at, 0xFF, bytes);
+  memset(a->at + bytes, CANARY, (size_t)(a->pages + a->page_bytes - (a->at + bytes)));
   if (kind != BD_FAKE_PINNED && !device_open) mprotect(a->pages, a->page_bytes, PROT_NONE);
   count_allocation(a, 1);
   pthread_mutex_unlock(&lock);
