@@ -51,7 +51,7 @@ launched() {
 }
 
 # NAME RANKS SEED OPTION...: starts the ranks, each under a time limit; `processes` are theirs. The seed is the
-# fake device's, of its order of work; it chooses the launcher as well, and by odd ones calls of NCCL take so long that
+# fake device's, of its order of work; it chooses the launcher as well, and by odd ones some calls of NCCL take so long that
 # ranks look after each other in between.
 start_fake() {
   local name=$1 ranks=$2 seed=$3 rank launchers=(torchrun openmpi slurm)

@@ -267,8 +267,7 @@ static void watch_all_addresses(LLVMModuleRef module) {
 // What accesses leave in `odd` is kept in a register, and asked once where they have one address.
 static char *keep_in_registers(LLVMModuleRef module, LLVMTargetMachineRef machine) {
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  LLVMErrorRef error =
-      LLVMRunPasses(module, "function(sroa,early-cse,instcombine)", machine, options);
+  LLVMErrorRef error = LLVMRunPasses(module, "function(sroa,early-cse)", machine, options);
   LLVMDisposePassBuilderOptions(options);
   if (!error) return NULL;
   char *detail = LLVMGetErrorMessage(error), *message = message_of("LLVM's passes", detail);
@@ -276,7 +275,7 @@ static char *keep_in_registers(LLVMModuleRef module, LLVMTargetMachineRef machin
   return message;
 }
 
-static char *write_object(LLVMModuleRef module, const char *object_path) {
+static char *write_object(LLVMModuleRef module, const char *object_path, bool often) {
   const char *triple = "x86_64-pc-linux-gnu";
   char *detail = NULL;
   LLVMTargetRef target;
@@ -286,7 +285,8 @@ static char *write_object(LLVMModuleRef module, const char *object_path) {
   LLVMInitializeX86AsmPrinter();
   if (LLVMGetTargetFromTriple(triple, &target, &detail)) return detail;
   LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
-      target, triple, "x86-64-v3", "", LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+      target, triple, "x86-64-v3", "", often ? LLVMCodeGenLevelDefault : LLVMCodeGenLevelNone,
+      LLVMRelocPIC, LLVMCodeModelDefault);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
   LLVMSetModuleDataLayout(module, layout);
   LLVMDisposeTargetData(layout);
@@ -297,7 +297,7 @@ static char *write_object(LLVMModuleRef module, const char *object_path) {
     message = message_of("the lowered kernels are malformed", detail);
   LLVMDisposeMessage(detail);
   detail = NULL;
-  if (!message) message = keep_in_registers(module, machine);
+  if (!message && often) message = keep_in_registers(module, machine);
   if (!message && LLVMTargetMachineEmitToFile(machine, module, path, LLVMObjectFile, &detail))
     message = message_of(object_path, detail);
   LLVMDisposeMessage(detail);
@@ -306,16 +306,16 @@ static char *write_object(LLVMModuleRef module, const char *object_path) {
   return message;
 }
 
-static char *lower(LLVMModuleRef module, const char *object_path) {
+static char *lower(LLVMModuleRef module, const char *object_path, bool often) {
   char *message = replace_intrinsics(module);
   if (message) return message;
   make_host_functions(module);
   spoil_shared_memory(module);
   watch_all_addresses(module);
-  return write_object(module, object_path);
+  return write_object(module, object_path, often);
 }
 
-char *emulate_lower(const char *text_path, const char *object_path) {
+char *emulate_lower(const char *text_path, const char *object_path, bool often) {
   LLVMContextRef llvm = LLVMContextCreate();
   LLVMMemoryBufferRef buffer;
   LLVMModuleRef module;
@@ -327,7 +327,7 @@ char *emulate_lower(const char *text_path, const char *object_path) {
     message = message_of(text_path, detail);
     LLVMDisposeMessage(detail);
   } else {
-    message = lower(module, object_path);
+    message = lower(module, object_path, often);
     LLVMDisposeModule(module);
   }
   LLVMContextDispose(llvm);
