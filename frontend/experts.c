@@ -136,8 +136,11 @@ static choice choose(const mixture *m, bd_layer *layer, bd_id x) {
   const bd_llama_config *c = m->config;
   bd_weight_pattern router =
       bd_transformer_linear("router", names_of(c)->router, c->width, c->experts, c->init_scale);
-  bd_id logits =
-      bd_graph_contract(g, "routing", "btc,ce->bte", x, bd_graph_layer_weight(g, layer, router));
+  // Corrections are finer than what halves tell apart: shares that have some are f32.
+  bd_attr attrs[] = {bd_attr_string(g->ctx, "rule", "btc,ce->bte"),
+                     bd_attr_string(g->ctx, "dtype", bd_dtype_name(BD_F32))};
+  bd_id in[] = {x, bd_graph_layer_weight(g, layer, router)};
+  bd_id logits = bd_graph_op(g, "routing", BD_OP_CONTRACT, 2, in, c->corrected ? 2 : 1, attrs);
   bd_id share = c->corrected ? bd_graph_unary(g, "share", BD_OP_SIGMOID, logits)
                              : bd_transformer_softmax(g, logits);
   bd_attr k = bd_attr_int(g->ctx, "k", c->choices);

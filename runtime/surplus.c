@@ -83,10 +83,27 @@ static int same_data(const surplus *s, int file, const bd_rt_tensor *tensor, int
   return 1;
 }
 
+// Of a layer that predicts the tokens behind the next one, which no model here has: such a layer
+// has a matrix of this name.
+static int is_of_further_layer(const surplus *s, const bd_rt_tensor *tensor) {
+  static const char before[] = "layers.", own[] = "eh_proj.weight";
+  char wanted[256];
+  int file = 0;
+  const char *const layer = strstr(tensor->name, before);
+  if (!layer) return 0;
+  const char *const number = layer + strlen(before),
+                   *const end = number + strspn(number, "0123456789");
+  const int length = snprintf(wanted, sizeof wanted, "%.*s.%s", (int)(end - tensor->name),
+                              tensor->name, own);
+  return end > number && *end == '.' && length < (int)sizeof wanted &&
+         bd_rt_source_find(s->source, wanted, &file) != NULL;
+}
+
 static int check_tensor(const surplus *s, int file, const bd_rt_tensor *tensor) {
   const char *const init = s->rt->options.init;
   for (size_t i = 0; i < sizeof passed_over / sizeof passed_over[0]; i++)
     if (ends_so(tensor, passed_over[i])) return 0;
+  if (is_of_further_layer(s, tensor)) return 0;
   for (size_t i = 0; i < sizeof twins / sizeof twins[0]; i++) {
     int other_file = 0;
     if (!ends_so(tensor, twins[i].name)) continue;

@@ -92,6 +92,18 @@ static bool same_data(const bd_safetensors *a, const bd_stored_tensor *x, const 
          (bytes == 0 || memcmp(a->data + x->begin_bytes, b->data + y->begin_bytes, bytes) == 0);
 }
 
+// Whether a tensor is of a layer that predicts the tokens behind the next one (DeepSeek-V3, Liu et
+// al. 2024, section 2.2), which transformers leaves out: such a layer has a matrix of this name.
+static bool is_of_further_layer(bd_ctx *ctx, const bd_hf_folder *f, const char *name) {
+  static const char before[] = "layers.", own[] = "eh_proj.weight";
+  const char *layer = strstr(name, before);
+  if (!layer) return false;
+  const char *number = layer + strlen(before), *end = number + strspn(number, "0123456789");
+  if (end == number || *end != '.') return false;
+  const char *wanted = bd_intern_f(ctx, "%.*s.%s", (int)(end - name), name, own);
+  return bd_hf_folder_find(f, wanted, NULL) != NULL;
+}
+
 // A tensor that the graph has no weight for.
 static bd_status check_other(bd_ctx *ctx, const bd_hf_folder *f, int number,
                              const bd_stored_tensor *tensor) {
@@ -100,6 +112,7 @@ static bd_status check_other(bd_ctx *ctx, const bd_hf_folder *f, int number,
   for (size_t i = 0; i < sizeof passed_over / sizeof passed_over[0]; ++i) {
     if (ends_so(tensor->name, passed_over[i])) return BD_OK;
   }
+  if (is_of_further_layer(ctx, f, tensor->name)) return BD_OK;
   for (size_t i = 0; i < sizeof twins / sizeof twins[0]; ++i) {
     if (strcmp(tensor->name, twins[i].name) != 0) continue;
     const bd_stored_tensor *twin = bd_hf_folder_find(f, twins[i].same_as, &other);

@@ -191,13 +191,18 @@ static bd_status add_op(rewriter *r, const bd_op *op, bool compute_wide, bool su
   return BD_OK;
 }
 
+// Whether the model says that a sum is wide.
+static bool is_said_wide(const bd_op *op) {
+  return sums_wide(op) && bd_op_string(op, "dtype") && op->kind == BD_OP_CONTRACT;
+}
+
 // Wide arithmetic gives a narrow result where an operand is narrow and nobody wants more.
 static bd_status move_op(rewriter *r, const bd_op *op, int *out_index) {
   operand_widths widths = find_widths(r, op);
   bool wanted = false;
   for (int k = 0; k < op->out_count; k++)
     wanted |= r->wide[op->out[k]] && !is_statistic_result(op, k);
-  bool sum_wide = wanted && sums_wide(op) && !widths.any_wide;
+  bool sum_wide = (wanted || is_said_wide(op)) && sums_wide(op) && !widths.any_wide;
   bool compute_wide = widths.any_wide || (wanted && !sum_wide);
   const char *names[BD_MAX_RESULTS];
   bool narrow[BD_MAX_RESULTS];

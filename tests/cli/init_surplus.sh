@@ -88,3 +88,21 @@ status=0
 "$braid" run older.out --steps 0 --init older 2>log || status=$?
 [ $status = 12 ] && grep -q 'tensor "gpt_neox.layers.0.attention.bios" is none of the .*model' log ||
   fail "what is no buffer starts a program, status $status: $(cat log)"
+
+# A layer behind the last one that predicts further tokens has a matrix of its own, by which it is known; another is of a
+# deeper model.
+sizes='"vocab_size": 256, "max_position_embeddings": 64, "hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 2,
+  "num_key_value_heads": 2, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8,
+  "moe_intermediate_size": 16, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1, "n_group": 1, "topk_group": 1,
+  "first_k_dense_replace": 1'
+mkdir three two deeper
+echo "{\"model_type\": \"deepseek_v3\", \"num_hidden_layers\": 3, $sizes}" >three/config.json
+echo "{\"model_type\": \"deepseek_v3\", \"num_hidden_layers\": 2, \"num_nextn_predict_layers\": 1, $sizes}" >two/config.json
+cp two/config.json deeper/
+"$braid" init three --seed 99 -o deeper/model.safetensors
+o=model.layers.2.self_attn.o_proj
+"$rename" deeper/model.safetensors two/model.safetensors $o $o model.layers.2.eh_proj
+rm -rf out
+"$braid" compile two --devices 2 --stages 2 --seq 16 --global-batch 4 -o out 2>log || fail "two is refused: $(cat log)"
+"$braid" run out --steps 0 --init two 2>log || fail "two starts no program: $(cat log)"
+refused deeper 'tensor "model.layers.2.input_layernorm.weight" is none of the .*model'

@@ -71,6 +71,22 @@ static void rope_turns_pairs(void **state) {
   const bd_attr some[2] = {theta, bd_attr_int(ctx, "turned", 2)};
   const double first[8] = {1, 1, 0, 0, cos(1) - sin(1), cos(1) + sin(1), 0, 0};
   expect(evaluate(ctx, BD_OP_ROPE, 1, &type, data, 2, some), 8, first);
+  // Neighbours: (x0, x1) by the position, (x2, x3) by position / 10.
+  x[6] = 1;
+  const bd_attr neighbours[2] = {theta, bd_attr_int(ctx, "interleaved", 1)};
+  const double near[8] = {1, 1, 0, 0, cos(1) - sin(1), cos(1) + sin(1), cos(0.1), sin(0.1)};
+  expect(evaluate(ctx, BD_OP_ROPE, 1, &type, data, 2, neighbours), 8, near);
+  // The last two; and all, where a ramp from pair -1 to pair 2 divides frequencies by 4.
+  const bd_attr end[3] = {theta, bd_attr_int(ctx, "turned", 2), bd_attr_int(ctx, "last", 1)};
+  const double last[8] = {1, 1, 0, 0, 1, 1, cos(1), sin(1)};
+  expect(evaluate(ctx, BD_OP_ROPE, 1, &type, data, 3, end), 8, last);
+  const bd_attr ramp[5] = {theta, bd_attr_int(ctx, "interleaved", 1),
+                           bd_attr_real(ctx, "factor", 4), bd_attr_real(ctx, "ramp_begin", -1),
+                           bd_attr_real(ctx, "ramp_end", 2)};
+  const double slow = 1.0 / 4 / 3 + 2.0 / 3, slower = 0.1 * (1.0 / 4 * 2 / 3 + 1.0 / 3);
+  const double ramped[8] = {1, 1, 0, 0, cos(slow) - sin(slow), cos(slow) + sin(slow), cos(slower),
+                            sin(slower)};
+  expect(evaluate(ctx, BD_OP_ROPE, 1, &type, data, 5, ramp), 8, ramped);
   bd_ctx_destroy(ctx);
 }
 

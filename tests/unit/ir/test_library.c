@@ -85,6 +85,23 @@ static void test_models(void **state) {
   assert_int_equal(segment_of(&config, BD_BF16), (144 + 16 + 2 + 1 + 3) * MIB);
 }
 
+// Values of a width that cuDNN does not take leave attention to generated kernels, whatever keys have.
+static void test_values(void **state) {
+  (void)state;
+  static const struct {
+    int64_t values;
+    int64_t mib;
+  } cases[] = {{32, 2 * 128 + 1}, {128, 2 * 128 + 1}, {20, 32}, {264, 32}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    const bd_latent latent = {.rank = 8, .plain_width = 48, .value_width = cases[i].values,
+                              .scale = 1, .turned_scale = 1};
+    bd_llama_config config = llama_of(8192, 1);
+    config.head_width = 16;
+    config.latent = &latent;
+    assert_int_equal(segment_of(&config, BD_BF16), cases[i].mib * MIB);
+  }
+}
+
 // What cuDNN does not take, and what is too much, leaves the least.
 static void test_least(void **state) {
   (void)state;
@@ -214,7 +231,7 @@ static void test_abi(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_models),    cmocka_unit_test(test_least),
+      cmocka_unit_test(test_models),    cmocka_unit_test(test_least), cmocka_unit_test(test_values),
       cmocka_unit_test(test_functions), cmocka_unit_test(test_attention),
       cmocka_unit_test(test_tiles),     cmocka_unit_test(test_one_head),
       cmocka_unit_test(test_abi)};
