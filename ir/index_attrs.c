@@ -36,13 +36,23 @@ typedef struct attr_rule {
   {"dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1}, {                                                \
     "batch", BD_ATTR_INT, false, 0, BD_MAX_RANK - 1                                                \
   }
+#define CHUNK_ATTRS                                                                                \
+  {"dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1}, {                                                \
+    "chunk", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS                                         \
+  }
+// Of queries that ranks share evenly: under a plan, and of ranks' chunks of them.
+#define BALANCED_ATTRS                                                                             \
+  {"balanced", BD_ATTR_INT, false, 0, 1},                                                          \
+      {"chunk", BD_ATTR_INT, false, 1, (double)BD_MAX_ELEMENTS}, {                                 \
+    "half", BD_ATTR_INT, false, 0, 1                                                               \
+  }
 #define ATTENTION_ATTRS                                                                            \
   {"scale", BD_ATTR_REAL, true, -HUGE_REAL, HUGE_REAL}, {"causal", BD_ATTR_INT, false, 0, 1},      \
       {"dropout", BD_ATTR_REAL, false, 0, MAX_DROP}, {                                             \
     "site", BD_ATTR_INT, false, 0, MAX_SITE                                                        \
   }
 
-enum { MOST_ATTRS = 8 };
+enum { MOST_ATTRS = 12 };
 
 static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
     [BD_OP_SCALE] = {{"value", BD_ATTR_REAL, true, -HUGE_REAL, HUGE_REAL}},
@@ -77,6 +87,8 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
                    {"step", BD_ATTR_INT, false, -(double)BD_MAX_ELEMENTS, (double)BD_MAX_ELEMENTS},
                    {"value", BD_ATTR_REAL, false, -INFINITY, INFINITY}},
     [BD_OP_CONCAT] = {{"dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1}},
+    [BD_OP_ALTERNATE] = {CHUNK_ATTRS, {"half", BD_ATTR_INT, false, 0, 1}},
+    [BD_OP_INTERLEAVE] = {CHUNK_ATTRS},
     [BD_OP_UNFOLD] = {KERNEL_ATTR,
                       WINDOW_ATTRS,
                       {"value", BD_ATTR_REAL, false, -INFINITY, INFINITY}},
@@ -112,11 +124,13 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
                     {"high_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
                     {"original_positions", BD_ATTR_REAL, false, 1, HUGE_REAL}},
     [BD_OP_ATTENTION] = {ATTENTION_ATTRS,
+                         BALANCED_ATTRS,
                          {"window", BD_ATTR_INT, false, 1, (double)BD_MAX_ELEMENTS}},
     [BD_OP_ATTENTION_GRAD] = {ATTENTION_ATTRS,
+                              BALANCED_ATTRS,
                               {"window", BD_ATTR_INT, false, 1, (double)BD_MAX_ELEMENTS}},
-    [BD_OP_RELATIVE_ATTENTION] = {ATTENTION_ATTRS},
-    [BD_OP_RELATIVE_ATTENTION_GRAD] = {ATTENTION_ATTRS},
+    [BD_OP_RELATIVE_ATTENTION] = {ATTENTION_ATTRS, BALANCED_ATTRS},
+    [BD_OP_RELATIVE_ATTENTION_GRAD] = {ATTENTION_ATTRS, BALANCED_ATTRS},
     [BD_OP_CONV] = {WINDOW_ATTRS, CONV_ATTRS},
     [BD_OP_CONV_DX] = {WINDOW_ATTRS, CONV_ATTRS, {"dims", BD_ATTR_INTS, true, 0, 0}},
     [BD_OP_CONV_DW] = {KERNEL_ATTR, WINDOW_ATTRS, CONV_ATTRS},
@@ -174,6 +188,18 @@ static bd_status check_window(const bd_inference *inference) {
                            (long long)k->dims[1], (long long)q->dims[1]);
 }
 
+// Ranks share queries evenly where later ones see more keys, all up to their own.
+static bd_status check_balanced(const bd_inference *inference) {
+  const bd_op *op = inference->op;
+  const char *name = bd_op_find_attr(op, "chunk") ? "chunk" : "balanced";
+  if (!bd_op_find_attr(op, name)) return BD_OK;
+  if (!bd_op_int(op, "causal", 0))
+    return bd_inference_fail(inference, "attribute %s needs causal=1", name);
+  if (bd_op_find_attr(op, "window"))
+    return bd_inference_fail(inference, "attribute %s goes with no window", name);
+  return BD_OK;
+}
+
 bd_status bd_inference_check_attrs(const bd_inference *inference) {
   const bd_op *op = inference->op;
   for (int i = 0; i < MOST_ATTRS && attr_rules[op->kind][i].name; ++i)
@@ -194,6 +220,7 @@ bd_status bd_inference_check_attrs(const bd_inference *inference) {
                              "fp8=\"%s\" on %s: products of bf16 take \"e4m3,e4m3\", "
                              "\"e4m3,e5m2\" or \"e5m2,e4m3\"",
                              formats, bd_dtype_name(inference->in[0]->dtype));
+  if (bd_op_attends(op->kind)) BD_TRY(check_balanced(inference));
   if (bd_op_attends(op->kind) && bd_op_find_attr(op, "window")) return check_window(inference);
   return op->kind == BD_OP_ROPE ? check_turned(inference) : BD_OK;
 }

@@ -9,6 +9,8 @@
 typedef struct shape {
   int64_t batch, tq, tk, heads, kv_heads, d;
   int64_t window;      // 0: none
+  int64_t chunk;       // queries are every other chunk of all; 0: they are all
+  bool mirrored;       // ... the second ones, from the last on
   int64_t places, far; // of biases; 0: there are none
   double scale, dropout;
   bool causal;
@@ -29,18 +31,31 @@ static shape shape_of(const bd_op *op, const bd_tensor *q, const bd_tensor *k,
       .scale = bd_op_real(op, "scale", 1 / sqrt((double)dims[3])),
       .dropout = bd_op_real(op, "dropout", 0),
       .window = bd_op_int(op, "window", 0),
+      .chunk = bd_op_int(op, "chunk", 0),
+      .mirrored = bd_op_int(op, "half", 0) != 0,
       .places = places,
       .far = causal ? places - 1 : places / 2,
       .causal = causal,
   };
 }
 
+// The number among all queries of query i. Of 2n chunks of all the op has n: c is number 2c of
+// them, or where it is mirrored 2n - 1 - 2c.
+static int64_t place_of(const shape *s, int64_t i) {
+  if (!s->chunk) return i;
+  int64_t before = i / s->chunk * s->chunk, here = i % s->chunk;
+  return here + (s->mirrored ? 2 * s->tq - s->chunk - 2 * before : 2 * before);
+}
+static int64_t all_queries(const shape *s) {
+  return s->chunk ? 2 * s->tq : s->tq;
+}
 // Query i sees keys from the first to before the end.
 static int64_t first_seen(const shape *s, int64_t i) {
   return s->window > 0 && i >= s->window ? i + 1 - s->window : 0;
 }
 static int64_t end_seen(const shape *s, int64_t i) {
-  return s->causal && i + 1 < s->tk ? i + 1 : s->tk;
+  int64_t end = place_of(s, i) + 1;
+  return s->causal && end < s->tk ? end : s->tk;
 }
 static int64_t q_row(const shape *s, int64_t b, int64_t i, int64_t h) {
   return (b * s->tq + i) * s->heads + h;
@@ -49,7 +64,7 @@ static int64_t k_row(const shape *s, int64_t b, int64_t j, int64_t h) {
   return (b * s->tk + j) * s->kv_heads + h / (s->heads / s->kv_heads);
 }
 static int64_t bias_at(const shape *s, int64_t h, int64_t i, int64_t j) {
-  int64_t place = j - i + s->far;
+  int64_t place = j - place_of(s, i) + s->far;
   place = place < 0 ? 0 : place >= s->places ? s->places - 1 : place;
   return h * s->places + place;
 }
@@ -68,7 +83,7 @@ static double score_of(const shape *s, const double *q, const double *k, const b
 static double kept(const bd_op *op, const bd_random_key *key, const shape *s, int64_t b, int64_t h,
                    int64_t i, int64_t j) {
   if (s->dropout == 0) return 1;
-  int64_t element = bd_random_score(h, i, j, s->tq, s->tk);
+  int64_t element = bd_random_score(h, place_of(s, i), j, all_queries(s), s->tk);
   return bd_dropped(op, key, s->dropout, b, element) ? 0 : 1 / (1 - s->dropout);
 }
 

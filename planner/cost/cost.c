@@ -64,6 +64,8 @@ static double collective_seconds(const bd_cost_model *model, bd_op_kind kind, in
     seconds = bd_cost_all_reduce(model, axis, in);
   else if (kind == BD_OP_ALL_TO_ALL)
     seconds = bd_cost_all_to_all(model, axis, fmax(in, out));
+  else if (kind == BD_OP_MIRROR)
+    seconds = bd_cost_mirror(model, axis, in);
   else if (kind != BD_OP_SHARD)
     seconds = bd_cost_exchange(model, axis, fmax(in, out));
   return seconds + model->cluster->kernel_seconds;

@@ -66,6 +66,9 @@ double bd_cost_exchange(const bd_cost_model *model, int axis, double bytes); // 
 double bd_cost_all_reduce_over(const bd_cost_model *model, unsigned axes, double bytes);
 double bd_cost_exchange_over(const bd_cost_model *model, unsigned axes, double bytes);
 double bd_cost_all_to_all(const bd_cost_model *model, int axis, double bytes);
+// What each rank swaps with the one at the mirrored place along the axis, `bytes` each way: a
+// message over the slowest of its links.
+double bd_cost_mirror(const bd_cost_model *model, int axis, double bytes);
 
 // One logical op under a split: the slower of arithmetic and memory traffic, and its launch. A
 // part of an op never takes less than its share of the whole. Of a function under its strategy: a
