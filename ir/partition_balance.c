@@ -45,35 +45,41 @@ static bd_id add_mirrors(bd_versions *v, const bd_balanced *b, bd_id id, int dim
   return id;
 }
 
-static bool has_chunks(const bd_versions *v, const bd_chunks *chunks, const bd_sharding *sharding) {
-  return chunks->half[0] != BD_NO_ID &&
+// Other ops that read the same value bring its chunks for themselves, as they are priced.
+static bool has_chunks(const bd_versions *v, const bd_chunks *chunks, int group,
+                       const bd_sharding *sharding) {
+  return chunks->half[0] != BD_NO_ID && chunks->group == group &&
          bd_sharding_equal(&v->function->values[chunks->half[0]].sharding, sharding);
 }
 
-static bd_status bring_operand(bd_versions *v, bd_chunks *all, const bd_balanced *b, int i) {
+// What both ops read of operand i.
+static bd_status bring_operand(bd_versions *v, bd_chunks *all, const bd_balanced *b, int i,
+                               bd_id out[2]) {
   bd_chunks *chunks = &all[b->op->in[i]];
   int dim = bd_balance_dim(b->map, b->map->in[i]);
-  bd_id whole;
-  if (dim >= 0 && has_chunks(v, chunks, &b->need[i])) return BD_OK;
-  BD_TRY(bd_versions_get(v, b->op->in[i], 0, &b->need[i], b->op->loc, &whole));
-  chunks->half[0] = chunks->half[1] = whole;
-  if (dim < 0) return BD_OK;
-  for (int half = 0; half < 2; ++half)
-    chunks->half[half] = add_half(v, b, whole, dim, half);
-  chunks->half[1] = add_mirrors(v, b, chunks->half[1], dim);
+  if (dim < 0 || !has_chunks(v, chunks, b->op->group, &b->need[i])) {
+    bd_id whole;
+    BD_TRY(bd_versions_get(v, b->op->in[i], 0, &b->need[i], b->op->loc, &whole));
+    out[0] = out[1] = whole;
+    if (dim < 0) return BD_OK;
+    *chunks =
+        (bd_chunks){{add_half(v, b, whole, dim, 0), add_half(v, b, whole, dim, 1)}, b->op->group};
+    chunks->half[1] = add_mirrors(v, b, chunks->half[1], dim);
+  }
+  out[0] = chunks->half[0], out[1] = chunks->half[1];
   return BD_OK;
 }
 
-static void add_chunk_op(bd_versions *v, bd_chunks *all, const bd_balanced *b, int half) {
+static void add_chunk_op(bd_versions *v, bd_chunks *all, const bd_balanced *b, int half,
+                         const bd_id *in) {
   const bd_op *op = b->op;
-  bd_id in[BD_MAX_OPERANDS], out[BD_MAX_RESULTS];
-  for (int i = 0; i < op->in_count; ++i)
-    in[i] = all[op->in[i]].half[half];
+  bd_id out[BD_MAX_RESULTS];
   for (int i = 0; i < op->out_count; ++i) {
     bd_type type = b->types[i];
     int dim = bd_balance_dim(b->map, b->map->out[i]);
     if (dim >= 0) type.dims[dim] /= 2;
     out[i] = all[op->out[i]].half[half] = add_value(v, NULL, type, &b->made[i]);
+    all[op->out[i]].group = op->group;
   }
   bd_op *copy = bd_function_add_op(v->ctx, v->function, op->kind, op->in_count, in, op->out_count,
                                    out, op->loc);
@@ -89,10 +95,14 @@ static void add_chunk_op(bd_versions *v, bd_chunks *all, const bd_balanced *b, i
 }
 
 bd_status bd_balance_op(bd_versions *v, bd_chunks *chunks, const bd_balanced *b) {
-  for (int i = 0; i < b->op->in_count; ++i)
-    BD_TRY(bring_operand(v, chunks, b, i));
+  bd_id in[2][BD_MAX_OPERANDS];
+  for (int i = 0; i < b->op->in_count; ++i) {
+    bd_id both[2];
+    BD_TRY(bring_operand(v, chunks, b, i, both));
+    in[0][i] = both[0], in[1][i] = both[1];
+  }
   for (int half = 0; half < 2; ++half)
-    add_chunk_op(v, chunks, b, half);
+    add_chunk_op(v, chunks, b, half, in[half]);
   return BD_OK;
 }
 

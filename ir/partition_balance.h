@@ -8,6 +8,7 @@
 // The chunks of a value with queries, as the two ops read or make them; BD_NO_ID: not yet made.
 typedef struct bd_chunks {
   bd_id half[2]; // the second one mirrored
+  int group;     // of the op that they were first made for
 } bd_chunks;
 
 // Such an op of the source function under its split: what it reads of each operand and makes of
@@ -22,8 +23,9 @@ typedef struct bd_balanced {
 } bd_balanced;
 
 // Appends both ops, and what brings them their operands. `chunks`: per source value; those of
-// operands that are there in the right sharding are read, all others are made, as are those of
-// results. Of what has no queries both are the operand itself, or two summands of the result.
+// operands and results become known, but those that an op of the same group, which attention run
+// again and its gradient have, made in the right sharding are there. Of a result without queries
+// they are two summands.
 BD_NODISCARD bd_status bd_balance_op(bd_versions *versions, bd_chunks *chunks,
                                      const bd_balanced *balanced);
 

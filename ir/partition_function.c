@@ -367,7 +367,7 @@ bd_status bd_partition_function(bd_ctx *ctx, const bd_module *sharded, const bd_
   find_accumulated(&p);
   p.chunks = BD_NEW_ARRAY(ctx->arena, bd_chunks, function->value_count);
   for (bd_id v = 0; v < function->value_count; ++v)
-    p.chunks[v] = (bd_chunks){{BD_NO_ID, BD_NO_ID}};
+    p.chunks[v] = (bd_chunks){{BD_NO_ID, BD_NO_ID}, -1};
   add_params(&p);
   for (int i = 0; i < function->op_count; ++i)
     BD_TRY(partition_op(&p, &function->ops[i]));

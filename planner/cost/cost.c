@@ -39,7 +39,10 @@ double bd_cost_op(const bd_cost_model *model, const bd_function *function, const
 double bd_cost_choose_op(const bd_cost_model *model, const bd_function *function, const bd_op *op,
                          const bd_index_map *map, const int8_t split[BD_MAX_AXES]) {
   double bytes = bd_op_bytes(function, op, map, &model->mesh, split, model->micro_batch);
-  return roofline(model, bd_cost_choose_arithmetic(model, function, op, map, split), bytes);
+  double seconds =
+      roofline(model, bd_cost_choose_arithmetic(model, function, op, map, split), bytes);
+  if (!bd_op_attends(op->kind)) return seconds;
+  return fmin(seconds, bd_cost_balanced_at_least(model, function, op, map, split));
 }
 
 double bd_cost_local_elements(const bd_cost_model *model, const bd_type *type,
