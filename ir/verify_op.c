@@ -1,3 +1,4 @@
+#include "ir/balance.h"
 #include "ir/index_rule.h"
 #include "ir/verify_internal.h"
 #include <string.h>
@@ -95,9 +96,22 @@ static bd_status verify_split(bd_verifier *v, const bd_op *op, const bd_index_ma
   return BD_OK;
 }
 
+// What a plan and the partition of its queries make of attention.
+static bd_status verify_shared(bd_verifier *v, const bd_op *op) {
+  bd_stage stage = v->module->stage;
+  const char *name = NULL;
+  if (!bd_op_attends(op->kind)) return BD_OK;
+  if (stage < BD_STAGE_SHARDED && bd_op_find_attr(op, BD_BALANCED_ATTR)) name = BD_BALANCED_ATTR;
+  if (stage < BD_STAGE_SPMD && bd_op_find_attr(op, "chunk")) name = "chunk";
+  if (!name) return BD_OK;
+  return bd_fail(v->ctx, BD_INVALID, op->loc, "attention of a %s module has no attribute %s",
+                 bd_stage_name(stage), name);
+}
+
 static bd_status verify_logical(bd_verifier *v, const bd_function *function, const bd_op *op) {
   bd_index_map map;
   bd_type types[BD_MAX_RESULTS];
+  BD_TRY(verify_shared(v, op));
   BD_TRY(bd_op_infer(v->ctx, function, op, &map, types));
   for (int i = 0; i < op->out_count; ++i) {
     const bd_value *value = &function->values[op->out[i]];
