@@ -147,6 +147,11 @@ const kernel_case kernel_cases[] = {
     {BD_OP_PERMUTE, "bf16:2,3,70,65", "rule=abcd->acdb", "ab"},
     {BD_OP_RESHAPE, "7,5,40", "dims=7,200", "A"},
     {BD_OP_RESHAPE, "7,5,40", "dims=7,5,4,10", "AB"},
+    // Every other chunk of a dimension, of which each rank has one.
+    {BD_OP_ALTERNATE, "2,96,40", "dim=1 chunk=16 half=0", "B"},
+    {BD_OP_ALTERNATE, "2,18,3,7", "dim=1 chunk=3 half=1", "B"},
+    {BD_OP_INTERLEAVE, "2,48,40 2,48,40", "dim=1 chunk=16", "B"},
+    {BD_OP_INTERLEAVE, "3,9,2 3,9,2", "dim=1 chunk=3", "B"},
     {BD_OP_SLICE, "7,5,40", "dim=1 start=1 size=3", "AC"},
     {BD_OP_SLICE, "7,5,40", "dim=2 start=3 size=20", "AB"},
     {BD_OP_PAD, "7,3,40", "dim=1 start=1 size=5", "AC"},
@@ -333,10 +338,6 @@ const kernel_case gpu_kernel_cases[] = {
     {BD_OP_ATTENTION_GRAD, "2,96,2,8 2,96,2,8 2,70,1,8 2,70,1,8 2,96,2,8 2,96,2",
      "scale=0.1 dropout=0.3 site=2", "t"},
     // Every other chunk of the queries, on each rank one: the first of two or, mirrored, the second.
-    {BD_OP_ALTERNATE, "2,96,40", "dim=1 chunk=16 half=0", "B"},
-    {BD_OP_ALTERNATE, "2,18,3,7", "dim=1 chunk=3 half=1", "B"},
-    {BD_OP_INTERLEAVE, "2,48,40 2,48,40", "dim=1 chunk=16", "B"},
-    {BD_OP_INTERLEAVE, "3,9,2 3,9,2", "dim=1 chunk=3", "B"},
     {BD_OP_ATTENTION, "1,192,6,24 1,384,2,24 1,384,2,24", "scale=0.1 causal=1 chunk=64", "t"},
     {BD_OP_ATTENTION, "2,75,2,64 2,150,2,64 2,150,2,64", "scale=0.05 causal=1 chunk=25 half=1",
      "t"},
