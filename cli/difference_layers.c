@@ -27,6 +27,7 @@ static const char *op_words(bd_ctx *ctx, const bd_plan *plan, const bd_told_op *
     if (op->parts[pass] > 1)
       words = bd_intern_f(ctx, "%s,%s in %d parts", words,
                           pass == BD_PARTS_BACKWARD ? " backward" : "", op->parts[pass]);
+  if (op->balanced) words = bd_intern_f(ctx, "%s, balanced", words);
   if (*op->bf16) words = bd_intern_f(ctx, "%s, %s in bf16", words, op->bf16);
   return words;
 }

@@ -33,6 +33,7 @@ typedef struct bd_told_op {
   bd_cut cut[BD_MAX_AXES];
   bool recomputed, saved;     // saved: its first result
   int parts[BD_PARTS_PASSES]; // that its products are done in
+  bool balanced;              // ranks swap halves of its queries
   const char *bf16;           // "forward weight": products in bf16 that could be in 8 bits; or ""
   const char *kept;           // "offloaded", "compressed": how it is; NULL: as it is
 } bd_told_op;

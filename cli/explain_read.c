@@ -1,5 +1,6 @@
 // The insides of a plan's strategies, read for display: the model is not at hand.
 #include "cli/explain.h"
+#include "ir/balance.h"
 #include "ir/op.h"
 #include "ir/parts.h"
 #include <string.h>
@@ -60,6 +61,7 @@ static bd_status read_ops(bd_ctx *ctx, const bd_plan *plan, const bd_json *strat
       row->parts[pass] = (int)parts;
     }
     BD_TRY(read_bf16(ctx, item, row));
+    BD_TRY(bd_json_bool(ctx, item, BD_BALANCED_ATTR, false, &row->balanced));
   }
   return BD_OK;
 }

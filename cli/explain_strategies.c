@@ -95,6 +95,17 @@ static void add_parts(const bd_told_strategy *strategy, bd_text *text) {
   if (told) bd_text_add(text, "\n");
 }
 
+// Attentions whose ranks swap halves of their queries.
+static void add_balanced(const bd_told_strategy *strategy, bd_text *text) {
+  int told = 0;
+  for (int i = 0; i < strategy->op_count; i++) {
+    if (!strategy->ops[i].balanced) continue;
+    bd_text_add(text, told++ ? ", " : "    balanced    ");
+    add_name(text, strategy->ops[i].result, 0);
+  }
+  if (told) bd_text_add(text, "\n");
+}
+
 static void add_ops(const bd_plan *plan, const bd_told_strategy *strategy, bd_text *text) {
   bd_text_add(text, "    op             result             split per axis\n");
   for (int i = 0; i < strategy->op_count; i++) {
@@ -133,6 +144,7 @@ void bd_explain_strategies(const bd_plan *plan, const bd_told_strategy *strategi
     add_results(strategy, true, text);
     add_results(strategy, false, text);
     add_parts(strategy, text);
+    add_balanced(strategy, text);
     if (with_ops) add_ops(plan, strategy, text);
   }
 }

@@ -75,6 +75,9 @@ void bd_emit_collective(bd_emitter *emitter, bd_text *text, const bd_function *f
   if (was >= 0 && is < 0) from_local = to_local;
   if (op->kind == BD_OP_ALL_REDUCE)
     add_all_reduce(emitter, text, from, axis);
+  else if (op->kind == BD_OP_MIRROR)
+    bd_text_addf(text, "bd_rt_mirror(rt, %d, %s, %lld", axis, bd_emit_dtype(from->type.dtype),
+                 (long long)bd_emit_elements(emitter->module, from));
   else if (op->kind == BD_OP_ALL_TO_ALL)
     add_all_to_all(text, axis, is, was, &from_local, &to_local);
   else

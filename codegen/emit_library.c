@@ -21,6 +21,22 @@ static bool is_relative(const bd_op *op) {
   return op->kind == BD_OP_RELATIVE_ATTENTION || op->kind == BD_OP_RELATIVE_ATTENTION_GRAD;
 }
 
+// Of all ranks, of which the op may have half.
+static long long all_queries(const bd_emit_body *body, const bd_op *op, const bd_value *q) {
+  return whole(body, q, 1) * (bd_op_find_attr(op, "chunk") ? 2 : 1);
+}
+
+// The global number of the rank's first query. Of 2n chunks rank r has number 2r, or mirrored, in
+// the op for the other half of them, 2n - 1 - 2r.
+static const char *first_query(const bd_emit_body *body, const bd_op *op, const bd_value *q) {
+  bd_emitter *e = body->emitter;
+  const char *start = bd_emit_dim_start(e, q, 1);
+  long long chunk = (long long)bd_op_int(op, "chunk", 0);
+  if (!chunk) return start;
+  if (!bd_op_int(op, "half", 0)) return bd_intern_f(e->ctx, "2 * %s", start);
+  return bd_intern_f(e->ctx, "%lld - 2 * %s", all_queries(body, op, q) - chunk, start);
+}
+
 static void add_attention_shape(const bd_emit_body *body, const bd_op *op) {
   bool gradient = bd_op_is_attention_grad(op->kind);
   const bd_value *q = operand(body, op, gradient), *k = operand(body, op, gradient + 1);
@@ -50,9 +66,9 @@ static void add_attention_shape(const bd_emit_body *body, const bd_op *op) {
                bd_op_int(op, "causal", 0) != 0, (long long)bd_op_int(op, "site", 0),
                bd_emit_dim_start(e, q, 0));
   bd_text_addf(text, ".first_head = %s, .first_query = %s,\n      ", bd_emit_dim_start(e, q, 2),
-               bd_emit_dim_start(e, q, 1));
+               first_query(body, op, q));
   bd_text_addf(text, ".total_heads = %lld, .total_queries = %lld, .dtype = %s", whole(body, q, 2),
-               whole(body, q, 1), bd_emit_dtype(q->type.dtype));
+               all_queries(body, op, q), bd_emit_dtype(q->type.dtype));
   if (bd_op_int(op, "window", 0) > 0)
     bd_text_addf(text, ", .window = %lld", (long long)bd_op_int(op, "window", 0));
   if (bd_op_find_attr(op, "softcap")) {
@@ -221,6 +237,7 @@ static const writer writers[BD_OP_KIND_COUNT] = {
     [BD_OP_REDUCE_SCATTER] = collective,
     [BD_OP_ALL_TO_ALL] = collective,
     [BD_OP_SHARD] = collective,
+    [BD_OP_MIRROR] = collective,
 };
 
 bd_status bd_emit_library_op(const bd_emit_body *body, const bd_op *op) {

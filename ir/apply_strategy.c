@@ -1,7 +1,7 @@
 // A function pair under a strategy: forms and splits on the forward function, and a backward
 // function that restores what the strategy saves and recomputes the rest.
+#include "ir/balance.h"
 #include "ir/free_names.h"
-#include "ir/index.h"
 #include "ir/partition.h"
 #include "ir/parts.h"
 #include <string.h>
@@ -62,6 +62,18 @@ static void set_bf16(const applying *a, bd_op *op, int of, bd_product_of product
   if (a->strategy->bf16 && a->strategy->bf16[of] >> product & 1) bd_op_drop_attr(a->ctx, op, "fp8");
 }
 
+// Of an op with its split.
+static bd_status set_balanced(const applying *a, const bd_function *function, bd_op *op, int of) {
+  bd_index_map map;
+  bd_type types[BD_MAX_RESULTS];
+  if (!a->strategy->balanced || !a->strategy->balanced[of] || !bd_op_attends(op->kind))
+    return BD_OK;
+  BD_TRY(bd_op_infer(a->ctx, function, op, &map, types));
+  if (bd_balance_chunk(op, &map, a->mesh, op->split))
+    bd_op_set_attr(a->ctx, op, bd_attr_int(a->ctx, BD_BALANCED_ATTR, 1));
+  return BD_OK;
+}
+
 bool bd_is_weight_gradient(const bd_function *forward, const bd_function *backward, bd_id value) {
   for (int i = 0; i < backward->result_count; ++i)
     if (backward->results[i] == value && forward->is_weight[backward->gradient_of[i]]) return true;
@@ -85,6 +97,7 @@ static bd_status apply_forward(const applying *a, bd_function **out_forward) {
     BD_TRY(set_split(a, forward, &forward->ops[i], a->strategy->split[i], true));
     set_parts(a, &forward->ops[i], i, BD_PARTS_FORWARD);
     set_bf16(a, &forward->ops[i], i, BD_PRODUCT_FORWARD);
+    BD_TRY(set_balanced(a, forward, &forward->ops[i], i));
   }
   forward->save_count = 0;
   for (bd_id v = 0; v < forward->value_count; ++v)
@@ -201,6 +214,7 @@ static bd_status add_clones(applying *a) {
     BD_TRY(set_split(a, a->backward, copy, a->strategy->split[i], true));
     set_parts(a, copy, i, BD_PARTS_FORWARD);
     set_bf16(a, copy, i, BD_PRODUCT_FORWARD);
+    BD_TRY(set_balanced(a, a->backward, copy, i));
   }
   return BD_OK;
 }
@@ -258,6 +272,7 @@ static bd_status add_gradient_ops(applying *a) {
     bool of_weight = bd_is_weight_gradient(a->source, a->source_backward, op->out[0]);
     if (grouped && !of_weight) set_parts(a, copy, op->group, BD_PARTS_BACKWARD);
     if (grouped) set_bf16(a, copy, op->group, of_weight ? BD_PRODUCT_WEIGHT : BD_PRODUCT_INPUT);
+    if (grouped) BD_TRY(set_balanced(a, a->backward, copy, op->group));
   }
   for (int i = 0; i < b->result_count; ++i) {
     add_gradient(a, b->gradient_of[i], a->moved[b->results[i]]);

@@ -155,7 +155,8 @@ static bool only_moves(bd_op_kind kind) {
   return kind == BD_OP_RESHAPE || kind == BD_OP_PERMUTE || kind == BD_OP_SLICE ||
          kind == BD_OP_PAD || kind == BD_OP_BROADCAST || kind == BD_OP_EMBED ||
          kind == BD_OP_CONSTANT || kind == BD_OP_IOTA || kind == BD_OP_CONCAT ||
-         kind == BD_OP_GATHER || kind == BD_OP_ROUTE || kind == BD_OP_UNFOLD;
+         kind == BD_OP_ALTERNATE || kind == BD_OP_INTERLEAVE || kind == BD_OP_GATHER ||
+         kind == BD_OP_ROUTE || kind == BD_OP_UNFOLD;
 }
 
 // Of the scores of a rank, those that a causal mask leaves to the one that has the last queries: of
@@ -199,6 +200,8 @@ double bd_op_flops(const bd_function *function, const bd_op *op, const bd_index_
   int64_t window = bd_op_int(op, "window", 0);
   if (window > 0)
     flops *= window_share(map, mesh, split, window);
+  else if (bd_op_find_attr(op, "chunk"))
+    flops *= 0.5; // with the rank's other chunk exactly half of what both could see
   else if (bd_op_int(op, "causal", 0))
     flops *= causal_share(map, mesh, split);
   if (!bd_op_is_grouped(op->kind)) return flops;

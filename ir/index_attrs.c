@@ -36,6 +36,16 @@ typedef struct attr_rule {
   {"dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1}, {                                                \
     "batch", BD_ATTR_INT, false, 0, BD_MAX_RANK - 1                                                \
   }
+#define CHUNK_ATTRS                                                                                \
+  {"dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1}, {                                                \
+    "chunk", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS                                         \
+  }
+// Of queries that ranks share evenly: under a plan, and of ranks' chunks of them.
+#define BALANCED_ATTRS                                                                             \
+  {"balanced", BD_ATTR_INT, false, 0, 1},                                                          \
+      {"chunk", BD_ATTR_INT, false, 1, (double)BD_MAX_ELEMENTS}, {                                 \
+    "half", BD_ATTR_INT, false, 0, 1                                                               \
+  }
 #define ATTENTION_ATTRS                                                                            \
   {"scale", BD_ATTR_REAL, true, -HUGE_REAL, HUGE_REAL}, {"causal", BD_ATTR_INT, false, 0, 1},      \
       {"dropout", BD_ATTR_REAL, false, 0, MAX_DROP}, {                                             \
@@ -48,7 +58,7 @@ typedef struct attr_rule {
     "softcap", BD_ATTR_REAL, false, 1e-30, HUGE_REAL                                               \
   }
 
-enum { MOST_ATTRS = 11 };
+enum { MOST_ATTRS = 12 };
 
 static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
     [BD_OP_SCALE] = {{"value", BD_ATTR_REAL, true, -HUGE_REAL, HUGE_REAL}},
@@ -83,6 +93,8 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
                    {"step", BD_ATTR_INT, false, -(double)BD_MAX_ELEMENTS, (double)BD_MAX_ELEMENTS},
                    {"value", BD_ATTR_REAL, false, -INFINITY, INFINITY}},
     [BD_OP_CONCAT] = {{"dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1}},
+    [BD_OP_ALTERNATE] = {CHUNK_ATTRS, {"half", BD_ATTR_INT, false, 0, 1}},
+    [BD_OP_INTERLEAVE] = {CHUNK_ATTRS},
     [BD_OP_UNFOLD] = {KERNEL_ATTR,
                       WINDOW_ATTRS,
                       {"value", BD_ATTR_REAL, false, -INFINITY, INFINITY}},
@@ -121,10 +133,10 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
                     {"low_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
                     {"high_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
                     {"original_positions", BD_ATTR_REAL, false, 1, HUGE_REAL}},
-    [BD_OP_ATTENTION] = {ATTENTION_ATTRS, SEEN_ATTRS},
-    [BD_OP_ATTENTION_GRAD] = {ATTENTION_ATTRS, SEEN_ATTRS},
-    [BD_OP_RELATIVE_ATTENTION] = {ATTENTION_ATTRS},
-    [BD_OP_RELATIVE_ATTENTION_GRAD] = {ATTENTION_ATTRS},
+    [BD_OP_ATTENTION] = {ATTENTION_ATTRS, BALANCED_ATTRS, SEEN_ATTRS},
+    [BD_OP_ATTENTION_GRAD] = {ATTENTION_ATTRS, BALANCED_ATTRS, SEEN_ATTRS},
+    [BD_OP_RELATIVE_ATTENTION] = {ATTENTION_ATTRS, BALANCED_ATTRS},
+    [BD_OP_RELATIVE_ATTENTION_GRAD] = {ATTENTION_ATTRS, BALANCED_ATTRS},
     [BD_OP_CONV] = {WINDOW_ATTRS, CONV_ATTRS},
     [BD_OP_CONV_DX] = {WINDOW_ATTRS, CONV_ATTRS, {"dims", BD_ATTR_INTS, true, 0, 0}},
     [BD_OP_CONV_DW] = {KERNEL_ATTR, WINDOW_ATTRS, CONV_ATTRS},
@@ -186,8 +198,21 @@ static bd_status check_window(const bd_inference *inference) {
                            (long long)k->dims[1], (long long)q->dims[1]);
 }
 
+// Ranks share queries evenly where later ones see more keys, all up to their own.
+static bd_status check_balanced(const bd_inference *inference) {
+  const bd_op *op = inference->op;
+  const char *name = bd_op_find_attr(op, "chunk") ? "chunk" : "balanced";
+  if (!bd_op_find_attr(op, name)) return BD_OK;
+  if (!bd_op_int(op, "causal", 0))
+    return bd_inference_fail(inference, "attribute %s needs causal=1", name);
+  if (bd_op_find_attr(op, "window"))
+    return bd_inference_fail(inference, "attribute %s goes with no window", name);
+  return BD_OK;
+}
+
 static bd_status check_attention(const bd_inference *inference) {
   const bd_op *op = inference->op;
+  BD_TRY(check_balanced(inference));
   if (bd_op_find_attr(op, "softcap") && op->kind != BD_OP_ATTENTION &&
       op->kind != BD_OP_ATTENTION_GRAD)
     return bd_inference_fail(inference, "takes no attribute softcap");

@@ -40,6 +40,8 @@ static const bd_dtype_rule dtype_rules[BD_OP_KIND_COUNT] = {
     [BD_OP_SLICE] = {.elements = ANY},
     [BD_OP_PAD] = {.elements = ANY},
     [BD_OP_CONCAT] = {.elements = ANY},
+    [BD_OP_ALTERNATE] = {.elements = ANY},
+    [BD_OP_INTERLEAVE] = {.elements = ANY},
     [BD_OP_UNFOLD] = {.elements = ANY},
     [BD_OP_GATHER] = {.elements = ANY, .index_in = 1 << 1},
     [BD_OP_GATHER_DX] = {.index_in = 1 << 1, .statistic_out = 1 << 0},

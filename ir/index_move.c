@@ -67,6 +67,51 @@ bd_status bd_infer_concat(bd_inference *inference) {
   return BD_OK;
 }
 
+// The runs of `chunk` elements along `dim` whose half the one and the other operand of a pair has.
+// A rank has one of each: more of them would not lie as the whole dimension does.
+static bd_status add_chunk_loops(bd_inference *inference, int dim, int64_t half) {
+  int64_t chunk = bd_op_int(inference->op, "chunk", 1);
+  bd_index_map *map = inference->map;
+  if (half % chunk != 0)
+    return bd_inference_fail(inference, "%lld elements along dimension %d are no chunks of %lld",
+                             (long long)half, dim + 1, (long long)chunk);
+  if (chunk > INT32_MAX)
+    return bd_inference_fail(inference, "chunk is %lld: too long", (long long)chunk);
+  add_loops_but(inference, dim);
+  map->loop[dim] = (bd_loop){.letter = map->loop[dim].letter,
+                             .kind = BD_LOOP_PARALLEL,
+                             .exact = true,
+                             .unit = (int)chunk,
+                             .within = -1,
+                             .extent = half};
+  for (int i = 0; i < inference->op->in_count; ++i)
+    map->in[i][dim] = (int8_t)dim;
+  return BD_OK;
+}
+
+bd_status bd_infer_alternate(bd_inference *inference) {
+  int dim;
+  BD_TRY(fixed_dim(inference, &dim));
+  const bd_type *in = inference->in[0];
+  if (in->dims[dim] % 2 != 0)
+    return bd_inference_fail(inference, "dimension %d of %s has no halves", dim + 1,
+                             bd_type_describe(inference->ctx, in));
+  inference->out[0] = *in;
+  inference->out[0].dims[dim] /= 2;
+  return add_chunk_loops(inference, dim, inference->out[0].dims[dim]);
+}
+
+bd_status bd_infer_interleave(bd_inference *inference) {
+  int dim;
+  BD_TRY(fixed_dim(inference, &dim));
+  const bd_type *in = inference->in[0];
+  BD_TRY(bd_inference_check_shape(inference, 1, in->rank, in->dims));
+  inference->out[0] = *in;
+  if (__builtin_mul_overflow(in->dims[dim], 2, &inference->out[0].dims[dim]))
+    return bd_inference_fail(inference, "the result is too large");
+  return add_chunk_loops(inference, dim, in->dims[dim]);
+}
+
 bd_status bd_infer_cumsum(bd_inference *inference) {
   int dim;
   BD_TRY(fixed_dim(inference, &dim));

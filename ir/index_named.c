@@ -116,6 +116,19 @@ static bd_status infer_grouped_contract_dw(bd_inference *inference) {
 // Queries that share random blocks of dropout, 8 apart, stay on one rank.
 enum { DROPOUT_QUERIES = 16 };
 
+// Chunks of queries, of which a rank has one: only so are its queries in a row.
+static bd_status set_chunk(const bd_inference *inference, bd_loop *queries) {
+  int64_t chunk = bd_op_int(inference->op, "chunk", 0);
+  if (!chunk) return BD_OK;
+  if (chunk > INT32_MAX || queries->extent % chunk != 0 ||
+      (queries->unit > 1 && chunk % queries->unit != 0))
+    return bd_inference_fail(inference, "%lld queries are no chunks of %lld%s",
+                             (long long)queries->extent, (long long)chunk,
+                             queries->unit > 1 ? ", multiples of 16 as there is dropout" : "");
+  queries->unit = (int)chunk;
+  return BD_OK;
+}
+
 // Loops of attention: b, the key-value heads k, the query heads g of each and the queries t split;
 // k indexes dimension 2 of every tensor, and g with it that of query-shaped ones, whose dimension 1
 // is t. Parts of g and t leave keys and values whole, and their gradients partial. Values have a
@@ -143,6 +156,7 @@ static bd_status add_attention_loops(bd_inference *inference, int query, int key
   bd_inference_add_loop(inference, 'd', BD_LOOP_WHOLE, q[3]);
   map->loop[query_loop].exact = true;
   if (bd_op_real(inference->op, "dropout", 0) > 0) map->loop[query_loop].unit = DROPOUT_QUERIES;
+  BD_TRY(set_chunk(inference, &map->loop[query_loop]));
   bd_loop *group = &map->loop[within];
   group->exact = true;
   group->within = (int8_t)head;
@@ -219,6 +233,8 @@ bd_named_rule bd_named_rule_find(const char *name) {
       {"reshape", infer_reshape},
       {"slice", bd_infer_slice},
       {"concat", bd_infer_concat},
+      {"alternate", bd_infer_alternate},
+      {"interleave", bd_infer_interleave},
       {"cumsum", bd_infer_cumsum},
       {"gather", bd_infer_gather},
       {"gather_dx", bd_infer_gather_dx},

@@ -47,6 +47,8 @@ bd_status bd_infer_iota(bd_inference *inference);
 // Rules of ir/index_move.c.
 bd_status bd_infer_slice(bd_inference *inference);
 bd_status bd_infer_concat(bd_inference *inference);
+bd_status bd_infer_alternate(bd_inference *inference);
+bd_status bd_infer_interleave(bd_inference *inference);
 bd_status bd_infer_cumsum(bd_inference *inference);
 bd_status bd_infer_gather(bd_inference *inference);
 bd_status bd_infer_gather_dx(bd_inference *inference);

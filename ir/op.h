@@ -48,6 +48,7 @@ bool bd_op_is_grouped(bd_op_kind kind); // of rows in groups
 bool bd_op_is_attention(bd_op_kind kind);
 bool bd_op_is_attention_grad(bd_op_kind kind);
 bool bd_op_attends(bd_op_kind kind); // either
+enum { BD_ATTENTION_GRAD_LSE = 5 };  // the operand of a gradient that is the rows' log-sum-exps
 
 typedef enum bd_attr_kind {
   BD_ATTR_INT,

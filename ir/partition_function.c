@@ -1,7 +1,8 @@
 // One function of the sharded stage made explicit: every op reads what its split needs.
-#include "ir/index.h"
-#include "ir/partition_values.h"
+#include "ir/balance.h"
+#include "ir/partition_balance.h"
 #include <assert.h>
+#include <string.h>
 
 typedef struct partition {
   bd_versions versions;
@@ -9,6 +10,7 @@ typedef struct partition {
   const bd_function *forward;  // of a backward function
   bool *accumulated;           // per source value: a weight's gradient with a form of its own
   const bd_sharding **settled; // per source value: of its accumulators, for a weight's gradient
+  bd_chunks *chunks;           // per source value
 } partition;
 
 static bd_id add_value(partition *p, const char *name, bd_type type, const bd_sharding *sharding) {
@@ -164,6 +166,45 @@ static bd_status settle_gradient(partition *p, bd_id source, bd_id made, bd_loc 
   return bd_versions_get(&p->versions, source, 0, &form, loc, &settled);
 }
 
+// What a result is called in the sharding in which it is made.
+static const char *name_of_made(const partition *p, bd_id source, const bd_sharding *made) {
+  const bd_value *value = &p->source->values[source];
+  bool moves =
+      value->has_sharding && !p->accumulated[source] && !bd_sharding_equal(made, &value->sharding);
+  return moves ? bd_intern_f(p->versions.ctx, "%s.part", value->name) : value->name;
+}
+
+// Whether a value that attention makes is read by nothing but gradients of it that are shared among
+// ranks in the same way, which read chunks of it.
+static bool is_read_in_chunks(const partition *p, const bd_op *by, bd_id value) {
+  const bd_function *f = p->source;
+  for (int i = 0; i < f->op_count; ++i) {
+    const bd_op *op = &f->ops[i];
+    if (bd_ids_find(op->in, op->in_count, value) < 0) continue;
+    if (!bd_op_is_attention_grad(op->kind) || !bd_op_int(op, BD_BALANCED_ATTR, 0) ||
+        op->in[BD_ATTENTION_GRAD_LSE] != value ||
+        memcmp(op->split, by->split, sizeof op->split) != 0)
+      return false;
+  }
+  return bd_ids_find(f->results, f->result_count, value) < 0 &&
+         bd_ids_find(f->saves, f->save_count, value) < 0;
+}
+
+// Its first result is made whole in any case, which computing attention again is priced with.
+static bd_status partition_balanced(partition *p, const bd_balanced *b) {
+  BD_TRY(bd_balance_op(&p->versions, p->chunks, b));
+  for (int i = 0; i < b->op->out_count; ++i) {
+    bd_id source = b->op->out[i];
+    bool statistic = bd_op_is_attention(b->op->kind) && i == 1;
+    if (statistic && is_read_in_chunks(p, b->op, source)) continue;
+    bd_id made = add_value(p, name_of_made(p, source, &b->made[i]), b->types[i], &b->made[i]);
+    bd_balance_result(&p->versions, p->chunks, b, i, made);
+    BD_TRY(add_result_versions(p, source, made, b->op->loc));
+    BD_TRY(settle_gradient(p, source, made, b->op->loc));
+  }
+  return BD_OK;
+}
+
 static bd_status partition_op(partition *p, const bd_op *op) {
   bd_ctx *ctx = p->versions.ctx;
   bd_index_map map;
@@ -172,16 +213,16 @@ static bd_status partition_op(partition *p, const bd_op *op) {
   bd_sharding need[BD_MAX_OPERANDS], made[BD_MAX_RESULTS];
   int8_t split[BD_MAX_AXES];
   BD_TRY(choose_shardings(p, op, &map, need, made, split));
+  bd_balanced balanced = {op, &map, types, need, made, split, 0};
+  if (bd_op_int(op, BD_BALANCED_ATTR, 0))
+    balanced.chunk = bd_balance_chunk(op, &map, &p->versions.module->mesh, split);
+  if (balanced.chunk) return partition_balanced(p, &balanced);
   bd_id in[BD_MAX_OPERANDS], out[BD_MAX_RESULTS];
   for (int i = 0; i < op->in_count; ++i)
     BD_TRY(bd_versions_get(&p->versions, op->in[i], 0, &need[i], op->loc, &in[i]));
-  for (int i = 0; i < op->out_count; ++i) {
-    const bd_value *value = &p->source->values[op->out[i]];
-    bool moves = value->has_sharding && !p->accumulated[op->out[i]] &&
-                 !bd_sharding_equal(&made[i], &value->sharding);
-    const char *name = moves ? bd_intern_f(ctx, "%s.part", value->name) : value->name;
-    out[i] = add_value(p, name, value->type, &made[i]);
-  }
+  for (int i = 0; i < op->out_count; ++i)
+    out[i] = add_value(p, name_of_made(p, op->out[i], &made[i]), p->source->values[op->out[i]].type,
+                       &made[i]);
   bd_function *to = p->versions.function;
   bd_op *copy =
       bd_function_add_op(ctx, to, op->kind, op->in_count, in, op->out_count, out, op->loc);
@@ -324,6 +365,9 @@ bd_status bd_partition_function(bd_ctx *ctx, const bd_module *sharded, const bd_
   if (function->role == BD_ROLE_BACKWARD) p.forward = bd_module_find(sharded, function->peer);
   assert(function->role != BD_ROLE_BACKWARD || p.forward);
   find_accumulated(&p);
+  p.chunks = BD_NEW_ARRAY(ctx->arena, bd_chunks, function->value_count);
+  for (bd_id v = 0; v < function->value_count; ++v)
+    p.chunks[v] = (bd_chunks){{BD_NO_ID, BD_NO_ID}, -1};
   add_params(&p);
   for (int i = 0; i < function->op_count; ++i)
     BD_TRY(partition_op(&p, &function->ops[i]));

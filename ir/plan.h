@@ -64,6 +64,9 @@ typedef struct bd_strategy {
   // Per op: which of its products that are marked for 8 bits stay in bf16, a set of 1 << a
   // bd_product_of. NULL: none.
   unsigned char *bf16;
+  // Per op: whether ranks that have parts of its queries swap halves of them, so that each has as
+  // much to do (ir/balance.h); forward and backward. NULL: none does.
+  bool *balanced;
   // Notes for the reader of the file (ir/plan_notes.h); NULL until they are made.
   unsigned char (*cut)[BD_MAX_AXES]; // per op and mesh axis: what the split cuts, a bd_cut
   const bool *recomputed;            // per op: runs again in backward

@@ -1,5 +1,5 @@
 // What a plan must satisfy, whoever wrote it.
-#include "ir/index.h"
+#include "ir/balance.h"
 #include "ir/partition.h"
 #include <string.h>
 
@@ -131,6 +131,20 @@ static bd_status check_bf16(bd_ctx *ctx, const bd_module *train, const bd_plan *
   return BD_OK;
 }
 
+static bd_status check_balanced(bd_ctx *ctx, const bd_mesh *mesh, const bd_strategy *strategy,
+                                const bd_function *function, int index, const bd_index_map *map,
+                                const int8_t split[BD_MAX_AXES]) {
+  const bd_op *op = &function->ops[index];
+  if (!strategy->balanced || !strategy->balanced[index] ||
+      bd_balance_chunk(op, map, mesh, split) > 0)
+    return BD_OK;
+  return bd_fail(ctx, BD_INVALID, place_of_op(strategy, index),
+                 "strategy '%s': '%s' of op %d (%s): it is for attention under a causal mask "
+                 "without a window whose queries are cut in n parts and are 2n equal chunks, with "
+                 "dropout of a multiple of 16",
+                 strategy->name, BD_BALANCED_ATTR, index, bd_op_get_info(op->kind)->name);
+}
+
 static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *mesh,
                               const bd_strategy *strategy, const bd_function *function,
                               int op_index) {
@@ -168,6 +182,7 @@ static bd_status check_splits(bd_ctx *ctx, const bd_plan *plan, const bd_mesh *m
                      strategy->name, op_index, bd_op_get_info(op->kind)->name, (long long)extent,
                      letter, (long long)parts[loop]);
   }
+  BD_TRY(check_balanced(ctx, mesh, strategy, function, op_index, &map, split));
   return check_parts(ctx, mesh, strategy, function, op_index, &map);
 }
 

@@ -5,8 +5,8 @@
 enum { PRINTED_TENANTS = 12 }; // of a stage
 
 const char *bd_traffic_name(bd_traffic traffic) {
-  static const char *const names[BD_TRAFFIC_COUNT] = {"all-reduce", "all-gather", "reduce-scatter",
-                                                      "all-to-all", "send",       "receive"};
+  static const char *const names[BD_TRAFFIC_COUNT] = {
+      "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "mirror", "send", "receive"};
   return names[traffic];
 }
 

@@ -1,3 +1,4 @@
+#include "ir/balance.h"
 #include "ir/base/json.h"
 #include "ir/name_map.h"
 #include "ir/optimizer.h"
@@ -250,6 +251,15 @@ static bd_status read_bf16(plan_reader *r, const bd_json *item, int op, bd_strat
   return BD_OK;
 }
 
+static bd_status read_balanced(plan_reader *r, const bd_json *item, int op, bd_strategy *out) {
+  bool balanced = false;
+  BD_TRY(bd_json_bool(r->ctx, item, BD_BALANCED_ATTR, false, &balanced));
+  if (!balanced) return BD_OK;
+  if (!out->balanced) out->balanced = BD_NEW_ARRAY(r->ctx->arena, bool, out->op_count);
+  out->balanced[op] = true;
+  return BD_OK;
+}
+
 // Where each item of a list is.
 static const bd_loc *places_of(bd_ctx *ctx, const bd_json *list) {
   bd_loc *places = BD_NEW_ARRAY(ctx->arena, bd_loc, list->count);
@@ -282,6 +292,7 @@ static bd_status read_ops(plan_reader *r, const bd_json *ops, const bd_function 
     memcpy(out->split[i], split, (size_t)r->plan->mesh.axes);
     BD_TRY(read_parts(r, item, i, out));
     BD_TRY(read_bf16(r, item, i, out));
+    BD_TRY(read_balanced(r, item, i, out));
   }
   return BD_OK;
 }
@@ -360,6 +371,7 @@ static bd_status read_lists(plan_reader *r, const bd_json *item, const bd_json *
                                  bd_parts_key(BD_PARTS_FORWARD),
                                  bd_parts_key(BD_PARTS_BACKWARD),
                                  "bf16",
+                                 BD_BALANCED_ATTR,
                                  NULL};
   static const char *const value_keys[] = {"value", "dims", "gradient", "saved", "kept", NULL};
   BD_TRY(bd_json_array(r->ctx, item, "ops", true, out_ops));

@@ -1,3 +1,4 @@
+#include "ir/balance.h"
 #include "ir/plan_details.h"
 #include "ir/plan_notes.h"
 #include "ir/plan_replay.h"
@@ -60,6 +61,11 @@ static void add_bf16(const bd_strategy *strategy, int op, bd_text *text) {
   bd_text_add(text, "]");
 }
 
+static void add_balanced(const bd_strategy *strategy, int op, bd_text *text) {
+  if (strategy->balanced && strategy->balanced[op])
+    bd_text_addf(text, ", \"%s\": true", BD_BALANCED_ATTR);
+}
+
 static void print_ops(const bd_plan *plan, const bd_strategy *strategy, const bd_function *function,
                       bd_text *text) {
   bd_text_add(text, "      \"ops\": [\n");
@@ -70,6 +76,7 @@ static void print_ops(const bd_plan *plan, const bd_strategy *strategy, const bd
                  strategy->split[i]);
     add_parts(strategy, i, text);
     add_bf16(strategy, i, text);
+    add_balanced(strategy, i, text);
     add_notes(plan, strategy, i, text);
     bd_text_add(text, i + 1 < strategy->op_count ? "},\n" : "}\n");
   }

@@ -1,3 +1,4 @@
+#include "ir/balance.h"
 #include "ir/index_rule.h"
 #include "ir/verify_internal.h"
 #include <string.h>
@@ -95,9 +96,38 @@ static bd_status verify_split(bd_verifier *v, const bd_op *op, const bd_index_ma
   return BD_OK;
 }
 
+// What a plan and the partition of its queries make of attention.
+static bd_status verify_shared(bd_verifier *v, const bd_op *op) {
+  bd_stage stage = v->module->stage;
+  const char *name = NULL;
+  if (!bd_op_attends(op->kind)) return BD_OK;
+  if (stage < BD_STAGE_SHARDED && bd_op_find_attr(op, BD_BALANCED_ATTR)) name = BD_BALANCED_ATTR;
+  if (stage < BD_STAGE_SPMD && bd_op_find_attr(op, "chunk")) name = "chunk";
+  if (!name) return BD_OK;
+  return bd_fail(v->ctx, BD_INVALID, op->loc, "attention of a %s module has no attribute %s",
+                 bd_stage_name(stage), name);
+}
+
+// Of chunks each rank has one: only so they lie in a row there.
+static bd_status verify_chunks(bd_verifier *v, const bd_op *op, const bd_index_map *map) {
+  bool shared = bd_op_attends(op->kind);
+  int64_t chunk = bd_op_int(op, "chunk", 0), parts = 1;
+  if (!op->has_split || (!shared && op->kind != BD_OP_ALTERNATE && op->kind != BD_OP_INTERLEAVE))
+    return BD_OK;
+  int loop = shared ? bd_index_find(map, 't') : (int)bd_op_int(op, "dim", 0);
+  for (int axis = 0; axis < v->module->mesh.axes; ++axis)
+    if (op->split[axis] == loop) parts *= v->module->mesh.size[axis];
+  if (chunk == 0 || map->loop[loop].extent == parts * chunk) return BD_OK;
+  return bd_fail(v->ctx, BD_INVALID, op->loc,
+                 "%lld parts of loop %c of %s are no chunks of %lld, one for each rank",
+                 (long long)parts, map->loop[loop].letter, bd_op_get_info(op->kind)->name,
+                 (long long)chunk);
+}
+
 static bd_status verify_logical(bd_verifier *v, const bd_function *function, const bd_op *op) {
   bd_index_map map;
   bd_type types[BD_MAX_RESULTS];
+  BD_TRY(verify_shared(v, op));
   BD_TRY(bd_op_infer(v->ctx, function, op, &map, types));
   for (int i = 0; i < op->out_count; ++i) {
     const bd_value *value = &function->values[op->out[i]];
@@ -107,7 +137,8 @@ static bd_status verify_logical(bd_verifier *v, const bd_function *function, con
                    bd_type_describe(v->ctx, &found), bd_op_get_info(op->kind)->name,
                    bd_type_describe(v->ctx, &types[i]));
   }
-  return verify_split(v, op, &map);
+  BD_TRY(verify_split(v, op, &map));
+  return verify_chunks(v, op, &map);
 }
 
 static bd_status verify_collective(bd_verifier *v, const bd_function *function, const bd_op *op) {

@@ -10,6 +10,8 @@ static bool same_strategy(const bd_strategy *a, const bd_strategy *b) {
          memcmp(a->saved, b->saved, values * sizeof *a->saved) == 0 &&
          !a->gradient == !b->gradient && !a->kept == !b->kept && !a->parts == !b->parts &&
          !a->bf16 == !b->bf16 && (!a->bf16 || memcmp(a->bf16, b->bf16, ops) == 0) &&
+         !a->balanced == !b->balanced &&
+         (!a->balanced || memcmp(a->balanced, b->balanced, ops * sizeof *a->balanced) == 0) &&
          (!a->parts || memcmp(a->parts, b->parts, ops * sizeof *a->parts) == 0) &&
          (!a->kept || memcmp(a->kept, b->kept, values) == 0) &&
          (!a->gradient || memcmp(a->gradient, b->gradient, values * sizeof *a->gradient) == 0);
@@ -86,6 +88,8 @@ bd_strategy bd_strategy_copy(bd_ctx *ctx, const bd_strategy *from) {
   if (s.kept) s.kept = bd_arena_copy(ctx->arena, s.kept, s.value_count, sizeof *s.kept);
   if (s.parts) s.parts = bd_arena_copy(ctx->arena, s.parts, s.op_count, sizeof *s.parts);
   if (s.bf16) s.bf16 = bd_arena_copy(ctx->arena, s.bf16, s.op_count, sizeof *s.bf16);
+  if (s.balanced)
+    s.balanced = bd_arena_copy(ctx->arena, s.balanced, s.op_count, sizeof *s.balanced);
   s.saved = bd_arena_copy(ctx->arena, s.saved, s.value_count, sizeof *s.saved);
   return s;
 }

@@ -269,6 +269,9 @@ void bd_rt_reduce_scatter(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t
 // Cuts the rank's part of a replica.
 void bd_rt_shard(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t extent, int64_t inner,
                  const void *in, void *out);
+// Swaps `count` elements with the rank at the mirrored place: of n ranks that is n - 1 - r of rank
+// r. One in the middle copies its own.
+void bd_rt_mirror(bd_rt *rt, int axis, int dtype, int64_t count, const void *in, void *out);
 // Splits `from_extent` and joins `to_extent`: [outer, from, middle, to, inner] with from before to,
 // or the reverse order when `swapped`.
 void bd_rt_all_to_all(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t first, int64_t middle,

@@ -38,6 +38,21 @@ static int64_t window_of(const bd_op *op, int64_t queries) {
   return window < queries ? window : 0;
 }
 
+// Of `queries` that the op has on all ranks, which may be half of all there are.
+static int64_t all_queries(const bd_op *op, int64_t queries) {
+  return bd_op_find_attr(op, "chunk") ? 2 * queries : queries;
+}
+
+// The global number of the rank's first query. Of 2n chunks rank r has number 2r, or mirrored, in
+// the op for the other half of them, 2n - 1 - 2r.
+static LLVMValueRef first_query(bd_gen *g, const bd_gen_loop *t, int64_t queries) {
+  int64_t chunk = bd_op_int(g->op, "chunk", 0);
+  if (!chunk) return t->split ? t->start : NULL;
+  LLVMValueRef twice = LLVMBuildNSWMul(g->b, t->start, bd_gen_long(g, 2), "");
+  if (!bd_op_int(g->op, "half", 0)) return twice;
+  return LLVMBuildNSWSub(g->b, bd_gen_long(g, 2 * queries - chunk), twice, "");
+}
+
 bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
   const bd_value *values = g->kernel->function->values;
   const int64_t *q = values[g->op->in[query]].type.dims, *k = values[g->op->in[key]].type.dims;
@@ -57,8 +72,8 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
   *out = (bd_attention){.g = g,
                         .tiles = bd_tiles_open(g, values[g->op->in[query]].type.dtype),
                         .tq = local_queries(g, query),
-                        .queries = q[1],
-                        .first_query = t->split ? t->start : NULL,
+                        .queries = all_queries(g->op, q[1]),
+                        .first_query = first_query(g, t, q[1]),
                         .tk = k[1],
                         .width = q[3],
                         .values = values[g->op->in[query + 2]].type.dims[3],
@@ -70,7 +85,7 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
                         .dropout = dropout,
                         .keep = 1.0f / (1.0f - dropout),
                         .site = (uint32_t)bd_op_int(g->op, "site", 0),
-                        .few = bd_attention_has_few_blocks(q[2], q[1], k[1]),
+                        .few = bd_attention_has_few_blocks(q[2], all_queries(g->op, q[1]), k[1]),
                         .batches = b->count,
                         .kv_heads = kv->count};
   out->heads = LLVMBuildNSWMul(g->b, kv->count, bd_gen_long(g, out->group), "");

@@ -152,6 +152,7 @@ static int result_loops(bd_gen *g, int dim, int8_t loops[BD_MAX_RANK]) {
   return rank;
 }
 
+// Also every other chunk, of which a rank has one.
 bd_status bd_gen_slice(bd_gen *g) {
   int dim = (int)bd_op_int(g->op, "dim", 0), order[BD_MAX_RANK];
   int8_t loops[BD_MAX_RANK];
@@ -161,7 +162,10 @@ bd_status bd_gen_slice(bd_gen *g) {
   move m = {.loop = -1};
   m.in = bd_gen_access(g, g->op->in[0], loops);
   m.out = bd_gen_access(g, g->op->out[0], loops);
-  m.in = bd_gen_shifted(g, &m.in, bd_op_int(g->op, "start", 0) * m.in.stride[loop]);
+  int64_t start = bd_op_int(g->op, "start", 0);
+  if (g->op->kind == BD_OP_ALTERNATE)
+    start = bd_op_int(g->op, "half", 0) * local_dim(g, g->op->out[0], dim);
+  m.in = bd_gen_shifted(g, &m.in, start * m.in.stride[loop]);
   m.in.stride[loop] *= bd_op_int(g->op, "step", 1);
   move_points(g, &m, rank, order);
   return BD_OK;
@@ -212,6 +216,7 @@ static void join_body(bd_gen *g, void *user) {
   bd_gen_store(g, &j->out, value);
 }
 
+// Also two chunks, of which a rank has one each.
 bd_status bd_gen_concat(bd_gen *g) {
   int dim = (int)bd_op_int(g->op, "dim", 0);
   int8_t loops[BD_MAX_RANK];
@@ -228,7 +233,7 @@ bd_status bd_gen_concat(bd_gen *g) {
   for (int i = 0; i < g->op->in_count; i++) {
     j.in[i] = bd_gen_access(g, g->op->in[i], loops);
     j.in[i] = bd_gen_shifted(g, &j.in[i], -start * j.in[i].stride[j.loop]);
-    j.size[i] = g->kernel->function->values[g->op->in[i]].type.dims[dim];
+    j.size[i] = local_dim(g, g->op->in[i], dim);
     start += j.size[i];
     grain = bd_common_divisor(grain, j.size[i]);
     accesses[i + 2] = &j.in[i];

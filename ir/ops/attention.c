@@ -1,17 +1,19 @@
 // attention(q, k, v) -> out, lse: softmax(scale q k') v per head, with dropout on the
 // probabilities. Query head h reads key/value head h / (heads / kv_heads). Causal: query i sees
-// keys j <= i; with a window w, of those the last w. With a softcap c, scores s become c tanh(s /
-// c). relative_attention(q, k, v, bias) adds bias[h,
-// place] to the scores: key j is at place j - i + far of query i, or the nearest that there is; the
-// last place is the query's own where it is causal, else as far behind as the first is before.
+// keys j <= i; with a window w, of those the last w. With a softcap c a score s is c tanh(s / c).
+// relative_attention(q, k, v, bias) adds bias[h, place] to the scores: key j is at place
+// j - i + far of query i, or the nearest that there is; the last place is the query's own where it
+// is causal, else as far behind as the first is before.
 #include "ir/ops/ops.h"
 #include <math.h>
 
 typedef struct shape {
   int64_t batch, tq, tk, heads, kv_heads, d, d_v; // d_v: the width of values and of what they give
   int64_t window;                                 // 0: none
-  int64_t places, far;                            // of biases; 0: there are none
-  double scale, dropout, softcap;                 // softcap 0: scores stay
+  int64_t chunk;                  // queries are every other chunk of all; 0: they are all
+  bool mirrored;                  // ... the second ones, from the last on
+  int64_t places, far;            // of biases; 0: there are none
+  double scale, dropout, softcap; // softcap 0: scores stay
   bool causal;
 } shape;
 
@@ -31,18 +33,31 @@ static shape shape_of(const bd_op *op, const bd_tensor *in, const bd_tensor *bia
       .dropout = bd_op_real(op, "dropout", 0),
       .softcap = bd_op_real(op, "softcap", 0),
       .window = bd_op_int(op, "window", 0),
+      .chunk = bd_op_int(op, "chunk", 0),
+      .mirrored = bd_op_int(op, "half", 0) != 0,
       .places = places,
       .far = causal ? places - 1 : places / 2,
       .causal = causal,
   };
 }
 
+// The number among all queries of query i. Of 2n chunks of all the op has n: c is number 2c of
+// them, or where it is mirrored 2n - 1 - 2c.
+static int64_t place_of(const shape *s, int64_t i) {
+  if (!s->chunk) return i;
+  int64_t before = i / s->chunk * s->chunk, here = i % s->chunk;
+  return here + (s->mirrored ? 2 * s->tq - s->chunk - 2 * before : 2 * before);
+}
+static int64_t all_queries(const shape *s) {
+  return s->chunk ? 2 * s->tq : s->tq;
+}
 // Query i sees keys from the first to before the end.
 static int64_t first_seen(const shape *s, int64_t i) {
   return s->window > 0 && i >= s->window ? i + 1 - s->window : 0;
 }
 static int64_t end_seen(const shape *s, int64_t i) {
-  return s->causal && i + 1 < s->tk ? i + 1 : s->tk;
+  int64_t end = place_of(s, i) + 1;
+  return s->causal && end < s->tk ? end : s->tk;
 }
 static int64_t q_row(const shape *s, int64_t b, int64_t i, int64_t h) {
   return (b * s->tq + i) * s->heads + h;
@@ -51,7 +66,7 @@ static int64_t k_row(const shape *s, int64_t b, int64_t j, int64_t h) {
   return (b * s->tk + j) * s->kv_heads + h / (s->heads / s->kv_heads);
 }
 static int64_t bias_at(const shape *s, int64_t h, int64_t i, int64_t j) {
-  int64_t place = j - i + s->far;
+  int64_t place = j - place_of(s, i) + s->far;
   place = place < 0 ? 0 : place >= s->places ? s->places - 1 : place;
   return h * s->places + place;
 }
@@ -77,7 +92,7 @@ static double score_slope(const shape *s, double score) {
 static double kept(const bd_op *op, const bd_random_key *key, const shape *s, int64_t b, int64_t h,
                    int64_t i, int64_t j) {
   if (s->dropout == 0) return 1;
-  int64_t element = bd_random_score(h, i, j, s->tq, s->tk);
+  int64_t element = bd_random_score(h, place_of(s, i), j, all_queries(s), s->tk);
   return bd_dropped(op, key, s->dropout, b, element) ? 0 : 1 / (1 - s->dropout);
 }
 

@@ -1,4 +1,4 @@
-// reshape, slice, pad and concat: elements keep their values and change their places.
+// reshape, slice, pad, concat and chunks: elements keep their values and change their places.
 #include "ir/ops/ops.h"
 #include <string.h>
 
@@ -66,6 +66,31 @@ BD_EVAL(concat) {
     copy_part(at, &out->type, extent, in[i].data, out->data, true);
     at.start += extent;
   }
+}
+
+// Every other run of `chunk` indices along `dim` of `whole`, from the first (`half` 0) or the
+// second one on.
+static void copy_chunks(const bd_op *op, int64_t half, const bd_type *whole, const double *from,
+                        double *to, bool to_whole) {
+  int dim = (int)bd_op_int(op, "dim", 0);
+  int64_t inner = product_of(whole, dim + 1, whole->rank), run = bd_op_int(op, "chunk", 1) * inner;
+  int64_t runs = product_of(whole, 0, whole->rank) / (2 * run);
+  for (int64_t i = 0; i < runs; i++) {
+    int64_t in_whole = (2 * i + half) * run, in_half = i * run;
+    memcpy(to + (to_whole ? in_whole : in_half), from + (to_whole ? in_half : in_whole),
+           (size_t)run * sizeof(double));
+  }
+}
+
+BD_EVAL(alternate) {
+  (void)key, (void)scratch;
+  copy_chunks(op, bd_op_int(op, "half", 0), &in[0].type, in[0].data, out->data, false);
+}
+
+BD_EVAL(interleave) {
+  (void)key, (void)scratch;
+  for (int half = 0; half < 2; half++)
+    copy_chunks(op, half, &out->type, in[half].data, out->data, true);
 }
 
 BD_GRADIENT(concat) {

@@ -142,3 +142,11 @@ double bd_cost_all_to_all(const bd_cost_model *model, int axis, double bytes) {
   }
   return longest;
 }
+
+double bd_cost_mirror(const bd_cost_model *model, int axis, double bytes) {
+  bd_ring ring = ring_of(model, 1u << axis);
+  double longest = 0;
+  for (int l = 0; l < ring.levels; l++)
+    longest = fmax(longest, bd_cost_message(&ring.level[l].link, bytes));
+  return longest;
+}

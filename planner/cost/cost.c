@@ -39,7 +39,10 @@ double bd_cost_op(const bd_cost_model *model, const bd_function *function, const
 double bd_cost_choose_op(const bd_cost_model *model, const bd_function *function, const bd_op *op,
                          const bd_index_map *map, const int8_t split[BD_MAX_AXES]) {
   double bytes = bd_op_bytes(function, op, map, &model->mesh, split, model->micro_batch);
-  return roofline(model, bd_cost_choose_arithmetic(model, function, op, map, split), bytes);
+  double seconds =
+      roofline(model, bd_cost_choose_arithmetic(model, function, op, map, split), bytes);
+  if (!bd_op_attends(op->kind)) return seconds;
+  return fmin(seconds, bd_cost_balanced_at_least(model, function, op, map, split));
 }
 
 double bd_cost_local_elements(const bd_cost_model *model, const bd_type *type,
@@ -64,6 +67,8 @@ static double collective_seconds(const bd_cost_model *model, bd_op_kind kind, in
     seconds = bd_cost_all_reduce(model, axis, in);
   else if (kind == BD_OP_ALL_TO_ALL)
     seconds = bd_cost_all_to_all(model, axis, fmax(in, out));
+  else if (kind == BD_OP_MIRROR)
+    seconds = bd_cost_mirror(model, axis, in);
   else if (kind != BD_OP_SHARD)
     seconds = bd_cost_exchange(model, axis, fmax(in, out));
   return seconds + model->cluster->kernel_seconds;

@@ -66,6 +66,9 @@ double bd_cost_exchange(const bd_cost_model *model, int axis, double bytes); // 
 double bd_cost_all_reduce_over(const bd_cost_model *model, unsigned axes, double bytes);
 double bd_cost_exchange_over(const bd_cost_model *model, unsigned axes, double bytes);
 double bd_cost_all_to_all(const bd_cost_model *model, int axis, double bytes);
+// What each rank swaps with the one at the mirrored place along the axis, `bytes` each way: a
+// message over the slowest of its links.
+double bd_cost_mirror(const bd_cost_model *model, int axis, double bytes);
 
 // One logical op under a split: the slower of arithmetic and memory traffic, and its launch. A
 // part of an op never takes less than its share of the whole. Of a function under its strategy: a
@@ -73,9 +76,16 @@ double bd_cost_all_to_all(const bd_cost_model *model, int axis, double bytes);
 double bd_cost_op(const bd_cost_model *model, const bd_function *function, const bd_op *op,
                   const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
 // The same before there is a strategy: what is marked stays so, or is in bf16 where
-// bd_cost_prefers_bf16.
+// bd_cost_prefers_bf16; attention takes no more than bd_cost_balanced_at_least.
 double bd_cost_choose_op(const bd_cost_model *model, const bd_function *function, const bd_op *op,
                          const bd_index_map *map, const int8_t split[BD_MAX_AXES]);
+
+// No attention of this split whose ranks swap halves of their queries (ir/balance.h) takes less:
+// with what it makes of its results in any case, along the fastest axes of their sizes. INFINITY
+// where they do not.
+double bd_cost_balanced_at_least(const bd_cost_model *model, const bd_function *function,
+                                 const bd_op *op, const bd_index_map *map,
+                                 const int8_t split[BD_MAX_AXES]);
 
 // Whether the rank's part of a product that is marked for 8 bits is to stay in bf16: on GPUs, where
 // that takes less, or where its extents do not allow 8 bits.

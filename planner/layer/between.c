@@ -39,8 +39,8 @@ static bd_status add_of_form(bd_ctx *ctx, bd_layer *layer, int form,
   double fast, lean;
   if (!find_ends(layer, *candidates, *count, form, &fast, &lean)) return BD_OK;
   bd_choice_problem problem = problem_of_form(ctx, layer, form);
-  *candidates = bd_arena_grow(ctx->arena, *candidates, (size_t)*count, (size_t)(*count + BUDGETS),
-                              sizeof **candidates);
+  *candidates = bd_arena_grow(ctx->arena, *candidates, (size_t)*count,
+                              (size_t)(*count + 2 * BUDGETS), sizeof **candidates);
   for (int b = 1; b <= BUDGETS; b++) {
     bd_choice choice;
     problem.budget = lean + (fast - lean) * b / (BUDGETS + 1);

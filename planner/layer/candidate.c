@@ -20,8 +20,8 @@ static bool dominates(const bd_layer_request *request, const bd_layer_candidate 
          a->workspace_bytes <= b->workspace_bytes;
 }
 
-void bd_layer_keep(const bd_layer_request *request, bd_layer_candidate *list, int *count,
-                   const bd_layer_candidate *candidate) {
+static void keep(const bd_layer_request *request, bd_layer_candidate *list, int *count,
+                 const bd_layer_candidate *candidate) {
   for (int i = 0; i < *count; i++)
     if (dominates(request, &list[i], candidate)) return;
   int kept = 0;
@@ -29,6 +29,12 @@ void bd_layer_keep(const bd_layer_request *request, bd_layer_candidate *list, in
     if (!dominates(request, candidate, &list[i])) list[kept++] = list[i];
   list[kept++] = *candidate;
   *count = kept;
+}
+
+void bd_layer_keep(const bd_layer_request *request, bd_layer_candidate *list, int *count,
+                   const bd_layer_candidate *candidate) {
+  keep(request, list, count, candidate);
+  if (candidate->leaner) keep(request, list, count, candidate->leaner);
 }
 
 bool bd_layer_was_measured(bd_ctx *ctx, bd_layer *layer, const int *option) {
@@ -61,6 +67,20 @@ static struct bd_made_candidate **bucket_of(bd_ctx *ctx, bd_layer *layer, const 
   return &layer->made[hash % BUCKETS];
 }
 
+// A candidate, measured; if its ranks swap queries, the one whose ranks do not as well.
+static bd_status measure_both(bd_ctx *ctx, bd_layer *layer, const bd_layer_candidate *bare,
+                              bd_layer_candidate *out) {
+  *out = *bare;
+  BD_TRY(bd_layer_measure(ctx, layer->request, out));
+  if (!out->strategy.balanced) return BD_OK;
+  bd_layer_candidate *in_order = BD_NEW(ctx->arena, bd_layer_candidate);
+  *in_order = *bare;
+  in_order->in_order = true;
+  BD_TRY(bd_layer_measure(ctx, layer->request, in_order));
+  if (in_order->workspace_bytes < out->workspace_bytes) out->leaner = in_order;
+  return BD_OK;
+}
+
 bd_status bd_layer_make_candidate(bd_ctx *ctx, bd_layer *layer, int form, const int *option,
                                   bd_layer_candidate *out) {
   size_t bytes = sizeof *option * (size_t)layer->problem.nodes;
@@ -69,13 +89,13 @@ bd_status bd_layer_make_candidate(bd_ctx *ctx, bd_layer *layer, int form, const 
     made = made->next;
   if (!made) {
     made = BD_NEW(ctx->arena, struct bd_made_candidate);
-    made->candidate = (bd_layer_candidate){
+    const bd_layer_candidate bare = {
         .form = form,
         .option = option,
         .strategy = bd_layer_strategy(ctx, &layer->space, option),
         .proven_seconds = layer->least_seconds,
     };
-    BD_TRY(bd_layer_measure(ctx, layer->request, &made->candidate));
+    BD_TRY(measure_both(ctx, layer, &bare, &made->candidate));
     made->next = *bucket;
     *bucket = made;
   }
@@ -114,7 +134,7 @@ static bd_status add_priced(bd_ctx *ctx, bd_layer *layer, int in_flight, double 
 bd_status bd_layer_reprice(bd_ctx *ctx, bd_layer *layer, int in_flight, double price, int layers,
                            bd_layer_candidate **candidates, int *count, bool *out_new) {
   bd_layer_point point;
-  int moment, before = layer->measured_count, room = *count + 2 * layer->request->form_count;
+  int moment, before = layer->measured_count, room = *count + 4 * layer->request->form_count;
   *out_new = false;
   *candidates =
       bd_arena_grow(ctx->arena, *candidates, (size_t)*count, (size_t)room, sizeof **candidates);

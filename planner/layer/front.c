@@ -138,7 +138,7 @@ bd_status bd_layer_candidates(bd_ctx *ctx, bd_layer *layer, int in_flight, doubl
   int *forms = BD_NEW_ARRAY(ctx->arena, int, f.forms + FORM_LIMIT);
   int form_count = choose_forms(&f, forms);
   *out_candidates = BD_NEW_ARRAY(ctx->arena, bd_layer_candidate,
-                                 form_count * (PRICES + 2) + layer->problem.nodes + 1);
+                                 2 * (form_count * (PRICES + 2) + layer->problem.nodes + 1));
   for (int i = 0; i < form_count; i++) {
     const bd_layer_point *points = f.points[forms[i]];
     for (int k = 1; k < f.prices; k++) {

@@ -47,6 +47,9 @@ typedef struct bd_layer_request {
 } bd_layer_request;
 
 typedef struct bd_layer_candidate {
+  bool in_order; // ranks keep parts of queries as they are, though to swap halves may be faster
+  // The same in order, where that needs less workspace; NULL: it does not, or there is no other.
+  const struct bd_layer_candidate *leaner;
   int form;          // in which activations enter and leave
   const int *option; // per node of the layer's choice problem; NULL: not known
   bd_strategy strategy;

@@ -1,4 +1,5 @@
 // A layer's strategy, read off the functions that it is lowered to.
+#include "ir/balance.h"
 #include "planner/layer/aside.h"
 #include "planner/layer/layer.h"
 #include "planner/layer/narrow.h"
@@ -179,11 +180,50 @@ static bd_status cut_products(bd_ctx *ctx, bd_arena *kept, const bd_layer_reques
   return BD_OK;
 }
 
+// The attentions whose queries ranks that have parts of them may swap, of a lowered function, which
+// has as many as its source and in the same order; NULL: none.
+static bd_status find_swaps(bd_ctx *ctx, bd_arena *kept, const bd_layer_request *request,
+                            const bd_function *lowered, bool **out) {
+  const bd_function *source = request->function;
+  bool any = false, *swaps = BD_NEW_ARRAY(kept, bool, source->op_count);
+  int at = 0;
+  *out = NULL;
+  for (int i = 0; i < source->op_count; i++) {
+    bd_index_map map;
+    bd_type types[BD_MAX_RESULTS];
+    if (!bd_op_attends(source->ops[i].kind)) continue;
+    while (!bd_op_attends(lowered->ops[at].kind))
+      at++;
+    const bd_op *op = &lowered->ops[at++];
+    BD_TRY(bd_op_infer(ctx, lowered, op, &map, types));
+    swaps[i] = bd_balance_chunk(op, &map, &request->cost.mesh, op->split) > 0;
+    any |= swaps[i];
+  }
+  if (any) *out = swaps;
+  return BD_OK;
+}
+
+// Lets ranks swap halves of their queries where all takes less then.
+static bd_status balance_queries(bd_ctx *ctx, bd_arena *kept, const bd_layer_request *request,
+                                 bd_strategy *strategy, lowered *low) {
+  lowered even;
+  if (strategy->balanced) return BD_OK;
+  BD_TRY(find_swaps(ctx, kept, request, low->forward, &strategy->balanced));
+  if (!strategy->balanced) return BD_OK;
+  BD_TRY(lower_and_place(ctx, request, strategy, &even));
+  if (even.forward_seconds + even.backward_seconds >= low->forward_seconds + low->backward_seconds)
+    strategy->balanced = NULL;
+  else
+    *low = even;
+  return BD_OK;
+}
+
 static bd_status measure(bd_ctx *ctx, bd_arena *kept, const bd_layer_request *request,
                          bd_layer_candidate *out) {
   lowered low;
   BD_TRY(bd_layer_choose_bf16(ctx, kept, request, &out->strategy));
   BD_TRY(lower_and_place(ctx, request, &out->strategy, &low));
+  if (!out->in_order) BD_TRY(balance_queries(ctx, kept, request, &out->strategy, &low));
   BD_TRY(cut_products(ctx, kept, request, &out->strategy, &low));
   const bd_function *forward = low.forward, *backward = low.backward;
   out->forward_seconds = low.forward_seconds;

@@ -51,7 +51,7 @@ static bd_status try_option(polishing *p, int node, int option) {
   p->at = next;
   p->moved = true;
   if (bd_layer_was_measured(ctx, p->layer, options)) return BD_OK;
-  *p->list = bd_arena_grow(ctx->arena, *p->list, (size_t)*p->count, (size_t)*p->count + 1,
+  *p->list = bd_arena_grow(ctx->arena, *p->list, (size_t)*p->count, (size_t)*p->count + 2,
                            sizeof **p->list);
   bd_layer_keep(p->layer->request, *p->list, p->count, &next);
   return BD_OK;

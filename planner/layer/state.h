@@ -69,8 +69,8 @@ BD_NODISCARD bd_status bd_layer_make_candidate(bd_ctx *ctx, bd_layer *layer, int
                                                const int *option,
                                                bd_layer_candidate *out_candidate);
 
-// Puts a candidate on the list, which has room for one more, and drops what another of its form
-// dominates.
+// Puts a candidate on the list, and the leaner one of it if there is any; drops what another of its
+// form dominates. The list has room for both.
 void bd_layer_keep(const bd_layer_request *request, bd_layer_candidate *list, int *count,
                    const bd_layer_candidate *candidate);
 

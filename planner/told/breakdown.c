@@ -32,6 +32,7 @@ static bool is_traffic(const bd_op *op, bd_traffic *out_kind, int *out_axis) {
                {BD_OP_ALL_GATHER, BD_TRAFFIC_ALL_GATHER},
                {BD_OP_REDUCE_SCATTER, BD_TRAFFIC_REDUCE_SCATTER},
                {BD_OP_ALL_TO_ALL, BD_TRAFFIC_ALL_TO_ALL},
+               {BD_OP_MIRROR, BD_TRAFFIC_MIRROR},
                {BD_OP_SEND, BD_TRAFFIC_SEND},
                {BD_OP_RECV, BD_TRAFFIC_RECEIVE}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

@@ -83,6 +83,20 @@ void bd_rt_all_to_all(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t fir
                  swapped ? first_of_local_second : second_of_local_first, out);
 }
 
+void bd_rt_mirror(bd_rt *rt, int axis, int dtype, int64_t count, const void *in, void *out) {
+  const bd_rt_group *const group = &rt->group[1 << axis];
+  const int other = group->size - 1 - group->rank;
+  const bd_rt_box row = {.dims = {1, 1, 1, 1, count}, .size = {1, 1, 1, 1, count}};
+  bd_rt_exchange exchange = {.rt = rt, .group = group, .dtype = dtype};
+  if (other == group->rank) {
+    bd_rt_box_copy(dtype, &row, in, &row, out);
+    return;
+  }
+  bd_rt_receive_row(&exchange, count, out, other);
+  bd_rt_send_box(&exchange, &row, in, other);
+  bd_rt_exchange_end(&exchange);
+}
+
 // Every call is over when it returns.
 int bd_rt_runs_aside(const bd_rt *rt) {
   (void)rt;

@@ -241,6 +241,23 @@ void bd_rt_all_to_all(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t fir
   }
 }
 
+void bd_rt_mirror(bd_rt *rt, int axis, int dtype, int64_t count, const void *in, void *out) {
+  transfer t;
+  const int64_t extents[5] = {count, 1, 1, 1, 1};
+  if (!begin(&t, rt, 1 << axis, dtype, extents, -1, -1)) return;
+  const int64_t bytes = count * bd_rt_element_bytes(dtype);
+  const int other = t.group->size - 1 - t.group->rank;
+  cudaStream_t stream = bd_cuda_now(rt)->stream;
+  if (other == t.group->rank) {
+    bd_rt_copy(rt, out, in, bytes);
+    return;
+  }
+  bd_cuda_accept(rt, ncclGroupStart(), "ncclGroupStart");
+  bd_cuda_accept(rt, ncclSend(in, (size_t)bytes, ncclInt8, other, t.comm, stream), "ncclSend");
+  bd_cuda_accept(rt, ncclRecv(out, (size_t)bytes, ncclInt8, other, t.comm, stream), "ncclRecv");
+  BD_NCCL(rt, t.comm, ncclGroupEnd());
+}
+
 void bd_rt_reduce_part(bd_rt *rt, const bd_rt_group *group, int dtype, int64_t count, void *data) {
   transfer t;
   int64_t start, own;

@@ -36,6 +36,7 @@ static const char *const names[RECORD_KINDS] = {
     [RECORD_WAIT] = "wait",
     [RECORD_IDS] = "ids",
     [RECORD_ATTEND] = "attend",
+    [RECORD_MIRROR] = "mirror",
     [RECORD_FETCH] = "fetch",
     [RECORD_GROUPED_ROWS] = "grouped_rows",
     [RECORD_GROUPED_WEIGHTS] = "grouped_weights",

@@ -48,6 +48,7 @@ typedef enum record_kind {
   RECORD_FETCH,  // of the ends of groups, to the host
   RECORD_GROUPED_ROWS,
   RECORD_GROUPED_WEIGHTS,
+  RECORD_MIRROR, // between ranks
   RECORD_KINDS
 } record_kind;
 const char *record_kind_name(record_kind kind);
@@ -104,7 +105,7 @@ typedef struct record_event {
 } record_event;
 
 static inline bool record_is_collective(record_kind kind) {
-  return kind >= RECORD_ALL_REDUCE && kind <= RECORD_SUM_RANKS;
+  return (kind >= RECORD_ALL_REDUCE && kind <= RECORD_SUM_RANKS) || kind == RECORD_MIRROR;
 }
 static inline bool record_is_message(record_kind kind) {
   return kind == RECORD_SEND || kind == RECORD_RECEIVE;

@@ -30,6 +30,7 @@ static bool is_helper(const matching *m, record_kind kind) {
   case RECORD_ALL_GATHER:
   case RECORD_REDUCE_SCATTER:
   case RECORD_ALL_TO_ALL:
+  case RECORD_MIRROR:
     return kind == RECORD_COPY && m->h->rt->group[m->in->mask].size == 1;
   default:
     return false;

@@ -98,6 +98,11 @@ void bd_rt_all_to_all(bd_rt *rt, int axis, int dtype, int64_t outer, int64_t fir
           swapped ? second_cut : first_cut, out);
 }
 
+void bd_rt_mirror(bd_rt *rt, int axis, int dtype, int64_t count, const void *in, void *out) {
+  const record_terms terms = {.kind = RECORD_MIRROR, .dtype = dtype, .shape = {count}};
+  collect(rt, 1 << axis, terms, count, in, count, out);
+}
+
 // Of data that all ranks of the group hold in parts one after another.
 static void tell_parts(bd_rt *rt, const bd_rt_group *group, record_kind kind, int dtype,
                        int64_t count, record_operand in, record_operand out) {

@@ -19,6 +19,7 @@ static const record_kind kind_of_op[BD_OP_KIND_COUNT] = {
     [BD_OP_REDUCE_SCATTER] = RECORD_REDUCE_SCATTER,
     [BD_OP_ALL_TO_ALL] = RECORD_ALL_TO_ALL,
     [BD_OP_SHARD] = RECORD_SHARD,
+    [BD_OP_MIRROR] = RECORD_MIRROR,
     [BD_OP_SEND] = RECORD_SEND,
     [BD_OP_RECV] = RECORD_RECEIVE,
 };
@@ -82,6 +83,10 @@ record_terms record_terms_of(const bd_module *m, const bd_function *f, const bd_
   t.dtype = (int)in.dtype;
   if (op->kind == BD_OP_ALL_REDUCE) {
     t.combiner = combiner_of(op);
+    t.shape[0] = product(&in, 0, in.rank);
+    return t;
+  }
+  if (op->kind == BD_OP_MIRROR) {
     t.shape[0] = product(&in, 0, in.rank);
     return t;
   }

@@ -4,10 +4,15 @@
 # tensor    heads, hidden columns and the vocabulary
 # sequence  tokens; attention needs them all, so its operands are gathered and it runs on every part
 # context   tokens, of attention its queries: keys and values are gathered
+# balanced  as context, but that ranks swap halves of their queries, so that each has as much to do
 # mixed     tokens outside the products, heads and columns inside
 # group     query heads of each key-value head, where all keys and values are whole, and hidden columns
 # `zero` lists the axes that split optimizer states. What is saved stays as the plan has it.
-BEGIN { axes = split(cut, way, ",") }
+BEGIN {
+  swaps = cut ~ /balanced/
+  gsub("balanced", "context", cut)
+  axes = split(cut, way, ",")
+}
 
 function field(name,   rest) {
   rest = $0
@@ -61,7 +66,8 @@ function dim(way, value,   column) {
 /"result": / {
   letters = ""
   for (i = 1; i <= axes; i++) letters = letters letter(way[i], field("op"), field("result"))
-  sub(/"split": "[^"]*"/, "\"split\": \"" letters "\"")
+  swapped = swaps && field("op") == "attention" ? ", \"balanced\": true" : ""
+  sub(/"split": "[^"]*"(, "balanced": true)?/, "\"split\": \"" letters "\"" swapped)
 }
 /"value": / {
   dims = ""

@@ -188,6 +188,24 @@ static void check_turn(bd_rt *rt, int axis, int dtype, int size, const int64_t e
   check_free(in_b);
 }
 
+// Rank r gets what rank size - 1 - r gives.
+static void check_mirror(bd_rt *rt, int axis, int dtype, int size, int64_t count) {
+  int64_t rank, one;
+  bd_rt_range(rt, size, 1u << axis, &rank, &one);
+  float *const given = calloc((size_t)count, 4), *const expected = calloc((size_t)count, 4);
+  float *const got = calloc((size_t)count, 4);
+  for (int64_t i = 0; i < count; i++) {
+    given[i] = value((int)rank, i);
+    expected[i] = value(size - 1 - (int)rank, i);
+  }
+  void *const in = packed(dtype, given, count), *const out = packed(dtype, got, count);
+  bd_rt_mirror(rt, axis, dtype, count, in, out);
+  unpack(dtype, out, count, got);
+  check_near("mirror", got, expected, count, 0);
+  free(given), free(expected), free(got);
+  check_free(in);
+}
+
 void check_collectives(bd_rt *rt, int axis, int size) {
   check_reduce(rt, axis, size, 5);
   check_reduce(rt, axis, size, 2500001);
@@ -203,6 +221,7 @@ void check_collectives(bd_rt *rt, int axis, int size) {
     check_views(rt, axis, dtype, size, 2, 1, 1);
     check_turn(rt, axis, dtype, size, (const int64_t[]){2, 3, 4, 5, 6});
     check_turn(rt, axis, dtype, size, (const int64_t[]){1, 4, 1, 1, 2});
+    check_mirror(rt, axis, dtype, size, 300001);
   }
 }
 

@@ -97,6 +97,10 @@ bool kernel_case_has_halves(const kernel_case *from) {
   return any;
 }
 
+bool kernel_case_is_cut(const kernel_case *from) {
+  return strstr(from->attributes, "chunk=") != NULL;
+}
+
 void kernel_run_make(bd_ctx *ctx, const kernel_case *from, bd_dtype real, char letter, bool cuda,
                      int number, kernel_run *r) {
   *r = (kernel_run){.from = from, .loop = -1, .module = bd_module_create(ctx, BD_STAGE_SPMD, "m")};

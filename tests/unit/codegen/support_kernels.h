@@ -37,6 +37,8 @@ typedef struct kernel_run {
 // that it runs within lie on so many times the ranks. Reals are of type `real`, statistics in f32.
 void kernel_run_make(bd_ctx *ctx, const kernel_case *from, bd_dtype real, char letter, bool cuda,
                      int number, kernel_run *out);
+// Whether there is no such kernel with nothing cut: of chunks each rank has one.
+bool kernel_case_is_cut(const kernel_case *from);
 // Whether an operand is of the run's type.
 bool kernel_case_has_halves(const kernel_case *from);
 // Appends parameters of the given shapes, for an op of `kind`; returns how many.

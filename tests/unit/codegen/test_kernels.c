@@ -86,7 +86,7 @@ static void add_run(fixture *f, const kernel_case *from, bd_dtype real, char let
 }
 
 static void add_runs(fixture *f, const kernel_case *from) {
-  add_run(f, from, BD_F32, 0);
+  if (!kernel_case_is_cut(from)) add_run(f, from, BD_F32, 0);
   for (const char *letter = from->letters; *letter; letter++)
     add_run(f, from, BD_F32, *letter);
   if (!kernel_case_has_halves(from)) return;

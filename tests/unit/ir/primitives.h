@@ -140,6 +140,47 @@ static const char heads_graph[] =
     "  }\n"
     "}\n";
 
+// Attention under causal masks whose queries are 2n equal chunks for 2, 3 and 4 ranks.
+static const char queries_graph[] =
+    "braid graph \"queries\" {\n"
+    "  weight @w : f32[4,5] stored \"w\" [4,5] init ones\n"
+    "  weight @u : f32[4,6] stored \"u\" [4,6] init ones\n"
+    "  func @f(%x: f32[B,24,4,6], %w: f32[4,5] weight, %u: f32[4,6] weight) {\n"
+    "    %y = mul(%x, %u) : f32[B,24,4,6]\n"
+    "    %k = slice(%y) {dim=2, start=0, size=2} : f32[B,24,2,6]\n"
+    "    %v = slice(%y) {dim=2, start=2, size=2} : f32[B,24,2,6]\n"
+    "    %a, %m = attention(%y, %k, %v) {scale=0.5, causal=1} : f32[B,24,4,6], f32[B,24,4]\n"
+    "    %r, %n = relative_attention(%a, %v, %k, %w) {scale=0.5, causal=1} : "
+    "f32[B,24,4,6], f32[B,24,4]\n"
+    "    %s = sigmoid(%r) : f32[B,24,4,6]\n"
+    "    %l = reduce_sum(%s) {rule=\"ABCD->\"} : f32[]\n"
+    "    return %l\n"
+    "  }\n"
+    "  main(%x: f32[B,24,4,6] reals, %w: f32[4,5] weight, %u: f32[4,6] weight) {\n"
+    "    %loss = call @f(%x, %w, %u) : f32[]\n"
+    "    return %loss\n"
+    "  }\n"
+    "}\n";
+
+// The same with dropout: for 2 and 3 ranks.
+static const char dropped_queries_graph[] =
+    "braid graph \"dropped\" {\n"
+    "  weight @u : f32[2,2] stored \"u\" [2,2] init ones\n"
+    "  func @f(%x: f32[B,192,2,2], %u: f32[2,2] weight) {\n"
+    "    %y = mul(%x, %u) : f32[B,192,2,2]\n"
+    "    %k = slice(%y) {dim=2, start=1, size=1} : f32[B,192,1,2]\n"
+    "    %a, %m = attention(%y, %k, %k) {scale=0.5, causal=1, dropout=0.2, site=1} : "
+    "f32[B,192,2,2], f32[B,192,2]\n"
+    "    %s = sigmoid(%a) : f32[B,192,2,2]\n"
+    "    %l = reduce_sum(%s) {rule=\"ABCD->\"} : f32[]\n"
+    "    return %l\n"
+    "  }\n"
+    "  main(%x: f32[B,192,2,2] reals, %u: f32[2,2] weight) {\n"
+    "    %loss = call @f(%x, %u) : f32[]\n"
+    "    return %loss\n"
+    "  }\n"
+    "}\n";
+
 // Products of rows in groups, some of them empty, with a row behind the last; of one product groups
 // have whole pairs of rows.
 static const char grouped_graph[] =

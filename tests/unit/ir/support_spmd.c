@@ -93,6 +93,32 @@ double spmd_difference(bd_ctx *ctx, const bd_module *module, const bd_sharding *
   return worst;
 }
 
+// Every rank gets the part of the rank at the mirrored place along the axis, in its own place. Parts
+// are equal.
+static spmd_value mirror(bd_ctx *ctx, const bd_module *module, const bd_sharding *sharding, int axis,
+                         int dim, const spmd_value *in) {
+  int ranks = bd_mesh_devices(&module->mesh), stride = 1, size = module->mesh.size[axis];
+  for (int later = axis + 1; later < module->mesh.axes; ++later)
+    stride *= module->mesh.size[later];
+  spmd_value out = {BD_NEW_ARRAY(ctx->arena, bd_tensor, ranks)};
+  for (int r = 0; r < ranks; ++r) {
+    int coord = r / stride % size, other = r + (size - 1 - 2 * coord) * stride;
+    const bd_type *type = &in->rank[r].type;
+    int64_t from, to, count, inner = 1, total = elements_of(type);
+    bd_local_range(&module->mesh, sharding, dim, type->dims[dim], other, &from, &count);
+    bd_local_range(&module->mesh, sharding, dim, type->dims[dim], r, &to, &count);
+    for (int d = dim + 1; d < type->rank; ++d)
+      inner *= type->dims[d];
+    out.rank[r] = copy_tensor(ctx, &in->rank[r]);
+    for (int64_t i = 0; i < total; ++i) {
+      int64_t at = i / inner % type->dims[dim];
+      bool own = at >= to && at < to + count;
+      out.rank[r].data[i] = own ? in->rank[other].data[i + (from - to) * inner] : 0;
+    }
+  }
+  return out;
+}
+
 static spmd_value run_collective(bd_ctx *ctx, const bd_module *module, const bd_function *function,
                                  const bd_op *op, const spmd_value *in) {
   const bd_sharding *from = &function->values[op->in[0]].sharding;
@@ -100,6 +126,11 @@ static spmd_value run_collective(bd_ctx *ctx, const bd_module *module, const bd_
   int axis = (int)bd_op_int(op, "axis", -1);
   for (int other = 0; other < BD_MAX_AXES; ++other)
     assert(other == axis || from->at[other] == to->at[other]);
+  if (op->kind == BD_OP_MIRROR) {
+    int dim = (int)bd_op_int(op, "dim", -1);
+    assert(bd_sharding_equal(from, to) && from->at[axis] == dim);
+    return mirror(ctx, module, from, axis, dim, in);
+  }
   const char *combiner = bd_op_string(op, "combiner");
   bool cuts = op->kind == BD_OP_SHARD;
   assert(!cuts || from->at[axis] == BD_REPLICATED);

@@ -72,11 +72,13 @@ static bd_strategy random_strategy(bd_ctx *ctx, const bd_mesh *mesh, int64_t bat
   s.split = bd_arena_array(ctx->arena, (size_t)f->op_count, sizeof *s.split);
   s.form = BD_NEW_ARRAY(ctx->arena, bd_sharding, f->value_count);
   s.saved = BD_NEW_ARRAY(ctx->arena, bool, f->value_count);
+  s.balanced = BD_NEW_ARRAY(ctx->arena, bool, f->op_count);
   for (int i = 0; i < f->op_count; ++i) {
     bd_index_map map;
     bd_type types[BD_MAX_RESULTS];
     assert_int_equal(bd_op_infer(ctx, f, &f->ops[i], &map, types), BD_OK);
     random_split(mesh, batch, &map, s.split[i]);
+    s.balanced[i] = roll(2) == 0;
   }
   for (bd_id v = 0; v < f->value_count; ++v) {
     s.form[v] = random_form(mesh, &f->values[v].type, batch);
@@ -157,26 +159,42 @@ static void run_backward(trial *t, const spmd_value *saved) {
     hold(t, spmd, spmd->results[i], values, &results[i]);
 }
 
-static void try_function(bd_ctx *ctx, const bd_module *train, const bd_function *f, bd_mesh mesh) {
+static int count_ops(const bd_function *f, bd_op_kind kind) {
+  int count = 0;
+  for (int i = 0; f && i < f->op_count; ++i)
+    count += f->ops[i].kind == kind;
+  return count;
+}
+
+static int balanced[2]; // trials whose ranks swap queries forward, backward
+
+static void try_strategy(bd_ctx *ctx, const bd_module *train, const bd_function *f, bd_mesh mesh,
+                         const bd_strategy *s) {
   bd_module *sharded = bd_module_create(ctx, BD_STAGE_SHARDED, "trial");
   sharded->mesh = mesh;
   sharded->stages = 1;
   sharded->micro_batch = 4;
-  bd_strategy s = random_strategy(ctx, &mesh, 4, f);
   bd_function *forward, *backward;
   trial t = {.ctx = ctx, .train = train, .sharded = sharded, .source = f};
   t.key.seed = 5;
-  bd_status status = bd_apply_strategy(ctx, train, &mesh, 4, &s, &forward, &backward);
+  bd_status status = bd_apply_strategy(ctx, train, &mesh, 4, s, &forward, &backward);
   bd_diags_print(ctx, stderr, false);
   assert_int_equal(status, BD_OK);
   bd_module_add_function(ctx, sharded, forward);
   if (backward) bd_module_add_function(ctx, sharded, backward);
   assert_int_equal(bd_partition_function(ctx, sharded, forward, &t.forward), BD_OK);
+  balanced[0] += count_ops(t.forward, BD_OP_MIRROR) > 0;
   spmd_value *saved = run_forward(&t);
   if (!backward) return;
   t.source_backward = bd_module_find(train, f->peer);
   assert_int_equal(bd_partition_function(ctx, sharded, backward, &t.backward), BD_OK);
+  balanced[1] += count_ops(t.backward, BD_OP_MIRROR) > 0;
   run_backward(&t, saved);
+}
+
+static void try_function(bd_ctx *ctx, const bd_module *train, const bd_function *f, bd_mesh mesh) {
+  bd_strategy s = random_strategy(ctx, &mesh, 4, f);
+  try_strategy(ctx, train, f, mesh, &s);
 }
 
 static bd_module *parse(bd_ctx *ctx, const char *text) {
@@ -212,6 +230,43 @@ static void test_primitives(void **state) {
   try_graph(windows_graph, 20);
   try_graph(heads_graph, 200); // many have no loop of attention cut
   try_graph(grouped_graph, 20);
+}
+
+// Ranks that have parts of the queries swap halves of them where the strategy says so: always here,
+// on one axis or on two.
+static void try_queries(const char *text, const bd_mesh *meshes, int mesh_count) {
+  random_begin(13);
+  bd_ctx *ctx = bd_ctx_create();
+  bd_module *train = parse(ctx, text);
+  bd_arena *home = ctx->arena, *scratch = bd_ctx_create_arena(ctx);
+  const bd_function *f = train->functions[0];
+  for (int i = 0; i < 12 * mesh_count; ++i) {
+    const bd_mesh *mesh = &meshes[i % mesh_count];
+    int before[2] = {balanced[0], balanced[1]};
+    ctx->arena = scratch;
+    bd_strategy s = random_strategy(ctx, mesh, 4, f);
+    for (int op = 0; op < f->op_count; ++op) {
+      s.balanced[op] = true;
+      if (!bd_op_attends(f->ops[op].kind)) continue;
+      memset(s.split[op], '-', BD_MAX_AXES);
+      for (int axis = 0; axis < mesh->axes; ++axis)
+        s.split[op][axis] = axis == i / mesh_count % mesh->axes || roll(2) == 0 ? 't' : "-bk"[roll(3)];
+    }
+    try_strategy(ctx, train, f, *mesh, &s);
+    assert_int_equal(balanced[0], before[0] + 1);
+    assert_int_equal(balanced[1], before[1] + 1);
+    bd_arena_reset(scratch);
+    ctx->arena = home;
+  }
+  bd_arena_destroy(scratch);
+  bd_ctx_destroy(ctx);
+}
+
+static void test_balanced_queries(void **state) {
+  (void)state;
+  static const bd_mesh meshes[] = {{1, {2}}, {1, {3}}, {1, {4}}, {2, {2, 2}}, {3, {2, 1, 2}}};
+  try_queries(queries_graph, meshes, 4);
+  try_queries(dropped_queries_graph, meshes, 2);
 }
 
 static void test_random_strategies(void **state) {
@@ -296,7 +351,7 @@ static void test_casts_of_gradients(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_primitives), cmocka_unit_test(test_casts_of_gradients),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_primitives), cmocka_unit_test(test_balanced_queries), cmocka_unit_test(test_casts_of_gradients),
                                      cmocka_unit_test(test_sums_are_cut),
                                      cmocka_unit_test(test_random_strategies)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,6 +66,7 @@ static void test_collectives(void **unused) {
       hold_shape(&model, bd_cost_all_reduce);
       hold_shape(&model, bd_cost_exchange);
       hold_shape(&model, bd_cost_all_to_all);
+      hold_shape(&model, bd_cost_mirror);
       for (int axis = 0; axis < 2; axis++)
         for (double bytes = 1e6; bytes < 1e11; bytes *= 10) {
           double all = bd_cost_all_reduce(&model, axis, bytes);

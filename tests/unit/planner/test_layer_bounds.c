@@ -136,7 +136,7 @@ static void test_bounds_hold(void **unused) {
 }
 
 enum { DRAWS = 20 };
-static int drawn, offloaded, worst_permille, queries_in_parts;
+static int drawn, offloaded, worst_permille, queries_in_parts, swaps, in_order;
 
 static bool cuts_queries(const bd_function *function, const bd_strategy *strategy) {
   for (int i = 0; i < function->op_count; i++)
@@ -189,6 +189,21 @@ static void hold_products(bd_ctx *ctx, const bd_layer_request *request, const bd
   }
 }
 
+// Where ranks swap halves of their queries that is faster than the parts in order, which are no
+// faster than the problem says either, and have no more workspace.
+static void hold_in_order(bd_ctx *ctx, const bd_layer_request *request, const bd_layer_candidate *even,
+                          double seconds) {
+  bd_layer_candidate c = {.form = even->form, .strategy = even->strategy, .in_order = true};
+  c.strategy.balanced = NULL;
+  assert_int_equal(bd_layer_measure(ctx, request, &c), BD_OK);
+  double exact = c.forward_seconds + c.backward_seconds;
+  assert_true(c.strategy.balanced == NULL);
+  assert_true(even->forward_seconds + even->backward_seconds < exact);
+  exact += fmin(c.sync_seconds[0], c.sync_seconds[1]) / request->passes;
+  assert_true(seconds <= exact * (1 + 1e-9));
+  assert_true(c.workspace_bytes <= even->workspace_bytes);
+}
+
 static void hold_choice(bd_ctx *ctx, const bd_layer_request *request, const bd_layer_space *space,
                         const bd_choice_problem *problem, double *const *tape, const int *option) {
   double seconds, bytes;
@@ -206,6 +221,12 @@ static void hold_choice(bd_ctx *ctx, const bd_layer_request *request, const bd_l
   drawn++;
   offloaded += c.strategy.kept != NULL;
   queries_in_parts += cuts_queries(request->function, &c.strategy);
+  if (c.strategy.balanced) {
+    swaps++;
+    hold_in_order(ctx, request, &c, seconds);
+  } else {
+    in_order += cuts_queries(request->function, &c.strategy);
+  }
   if (1000 * seconds / exact > worst_permille) worst_permille = (int)(1000 * seconds / exact);
   if (seconds > exact * (1 + 1e-9))
     fail_msg("%s on %d devices: %g seconds, the problem says %g", request->function->name,
@@ -256,6 +277,18 @@ static void hold_near_tokens(bd_ctx *ctx, const bd_layer_request *base) {
     if (bd_op_attends(request.function->ops[i].kind)) hold_near(ctx, &request);
 }
 
+// The same on devices so slow, or on links so slow, that to swap halves of the queries pays, or does
+// not.
+static void hold_near_swaps(bd_ctx *ctx, const bd_layer_request *base) {
+  bd_cluster slow = *base->cost.cluster;
+  bd_layer_request request = *base;
+  request.cost.cluster = &slow;
+  slow.flops = (bd_flops){.f32 = 1e8, .bf16 = 1e8, .f16 = 1e8, .f8 = 1e8};
+  hold_near_tokens(ctx, &request);
+  slow.intra.bytes_per_second = slow.inter.bytes_per_second = 1e6;
+  hold_near_tokens(ctx, &request);
+}
+
 static void test_near_choices_are_bounded(void **unused) {
   (void)unused;
   layer_visit_model("examples/mlp.json", "cpu:1x4", -1, AS_IT_IS, hold_near);
@@ -271,6 +304,16 @@ static void test_near_choices_are_bounded(void **unused) {
   assert_true(queries_in_parts > 10);
   assert_true(worst_permille > 900);
   assert_true(fullest > 0.99);
+}
+
+// What is priced before a plan says whether ranks swap halves of their queries is a bound as well.
+static void test_swaps_are_bounded(void **unused) {
+  (void)unused;
+  swaps = in_order = 0;
+  layer_visit_model("tests/oracle/llama", "h100:1x4", -1, AS_IT_IS, hold_near_swaps);
+  layer_visit_model("tests/oracle/t5", "h100:1x4", -1, AS_IT_IS, hold_near_swaps);
+  layer_visit_model("tests/oracle/llama", "cpu:1x4", 1, AS_IT_IS, hold_near_swaps);
+  if (swaps <= 20 || in_order <= 20) fail_msg("%d strategies swap queries, %d do not", swaps, in_order);
 }
 
 // Whether any option of an attention has its queries in parts.
@@ -362,6 +405,7 @@ static void test_fp8_is_bounded(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold),
                                      cmocka_unit_test(test_near_choices_are_bounded),
+                                     cmocka_unit_test(test_swaps_are_bounded),
                                      cmocka_unit_test(test_queries_may_be_whole),
                                      cmocka_unit_test(test_parts_are_bounded),
                                      cmocka_unit_test(test_hidden_gradients_are_bounded),

@@ -1,0 +1,48 @@
+#!/bin/bash
+# Programs on the fake device whose ranks swap halves of attention's queries: on two and three ranks, and with heads cut as well, by generated kernels
+# in f32 and bf16, with dropout, and by cuDNN. The losses are those of one rank, and memory is what the plan says.
+#   balanced.sh BRAID LOWER LIBRARIES MODEL [FOLDER]
+# MODEL: a Llama of two key-value heads for four of queries.
+set -euo pipefail
+model=$(realpath "$4")
+. "$(dirname "$0")/device.sh"
+open_device "$1" "$2" "$3" "${5:-}"
+data=text.txt batch=2 target=cuda seed=0 steps=2
+write_text text.txt
+
+# NAME DROPOUT: on sequences of 192 tokens, so that two ranks have chunks of 48 and three of 32.
+write_model() {
+  mkdir "$1"
+  sed "s/\(\"max_position_embeddings\"\): .*/\1: 192,/; s/\(\"hidden_size\"\): .*/\1: 64,/; s/\(\"num_hidden_layers\"\): .*/\1: 1,/
+    s/\(\"attention_dropout\"\): .*/\1: $2,/" "$model/config.json" >"$1/config.json"
+  grep -q "\"attention_dropout\": $2,\$" "$1/config.json"
+}
+write_model whole 0.0
+write_model drops 0.1
+
+# NAME MODEL PRECISION RANKS MESH RECOMPUTE CUT BOUND: trained; its losses are those of NAME's first part, up to its -, on one rank.
+try_plan() {
+  precision=$3
+  plan_model "$1" "$2" "$4" 1 "$5" 2 1f1b - "$6" "$7"
+  build_fake "$1"
+  train_fake "$1" "$4" $steps $((seed++))
+  check_device "$1"
+  [ "$4" = 1 ] && return
+  grep -q '"op": "attention".*"balanced": true' "$1/plan.json" || fail "ranks of $1 swap nothing"
+  check_losses "${1%-*}-one" "$1" "$8"
+}
+try_plan f32-one    drops fp32 1 1   none -               -
+try_plan f32-two    drops fp32 2 2   none balanced        2e-5
+try_plan f32-three  drops fp32 3 3   full balanced        2e-5
+try_plan f32-heads  drops fp32 4 2x2 none balanced,tensor 2e-5
+try_plan bf16-one   drops bf16 1 1   none -               -
+try_plan bf16-two   drops bf16 2 2   full balanced        1e-3
+try_plan dnn-one    whole bf16 1 1   none -               -
+try_plan dnn-two    whole bf16 2 2   none balanced        1e-3
+try_plan dnn-three  whole bf16 3 3   full balanced        1e-3
+grep -q "attention by cuDNN 9.19.0$" dnn-two/log.0 || fail "dnn-two does not use cuDNN"
+cp -r dnn-two dnn-kernels
+cp dnn-two.ranks dnn-kernels.ranks
+(export BRAID_CUDNN=0; train_fake dnn-kernels 2 $steps $((seed++)))
+check_losses dnn-one dnn-kernels 1e-3
+finish
