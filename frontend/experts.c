@@ -1,28 +1,13 @@
 #include "frontend/experts.h"
-#include "ir/routing.h"
+#include "frontend/experts_run.h"
 
-typedef struct mixture {
-  bd_graph_build *g;
-  const bd_llama_config *config;
-  int64_t sequence;
-  int64_t grain; // of the rows of experts that drop no token
-} mixture;
+typedef bd_mixture mixture;
 
 static bd_status emit(void *user, const char *name, bd_op_kind kind, int in_count, const bd_id *in,
                       int attr_count, const bd_attr *attrs, bd_id *out) {
   bd_graph_build *g = user;
   *out = bd_graph_op(g, name, kind, in_count, in, attr_count, attrs);
   return g->status;
-}
-
-static const bd_expert_names mixtral_names = {.router = "block_sparse_moe.gate.weight",
-                                              .experts = "block_sparse_moe.experts.",
-                                              .gate = ".w1.weight",
-                                              .up = ".w3.weight",
-                                              .down = ".w2.weight"};
-
-static const bd_expert_names *names_of(const bd_llama_config *c) {
-  return c->expert_names ? c->expert_names : &mixtral_names;
 }
 
 // The weights of a token's choices: their shares, which sum to 1 or are of all experts.
@@ -55,42 +40,6 @@ static bd_id tell_routed(const mixture *m, bd_id mark, bd_id share) {
   return bd_graph_op(g, "routed", BD_OP_CONCAT, 2, both, 1, &along);
 }
 
-// A matrix [in, out] of every expert, stored under a name that ends with `rest`.
-static bd_id add_matrices(const mixture *m, bd_layer *layer, const char *name, const char *rest,
-                          int64_t in, int64_t out) {
-  bd_weight_pattern pattern =
-      bd_transformer_linear(name, names_of(m->config)->experts, in, out, m->config->init_scale);
-  pattern.type = bd_type_make(BD_F32, 3, (int64_t[]){m->config->experts, in, out});
-  pattern.storage.stack = m->config->experts;
-  pattern.storage.stack_rest = rest;
-  return bd_graph_layer_weight(m->g, layer, pattern);
-}
-
-// Each expert's matrix times the tokens in its places, [batch, expert, place, ..], or, where there
-// are ends, in its rows, [batch, row, ..].
-static bd_id multiply(const mixture *m, const char *name, bd_id x, bd_id matrices, bd_id ends) {
-  if (ends == BD_NO_ID) return bd_graph_contract(m->g, name, "bepc,ecf->bepf", x, matrices);
-  bd_attr attrs[] = {bd_attr_int(m->g->ctx, "filled", m->config->choices * m->sequence),
-                     bd_attr_int(m->g->ctx, "grain", m->grain)};
-  return bd_graph_op(m->g, name, BD_OP_GROUPED_CONTRACT, 3, (bd_id[]){x, matrices, ends}, 2, attrs);
-}
-
-// The gated perceptrons, each of the tokens in its places: [batch, .., width].
-static bd_id run_experts(const mixture *m, bd_layer *layer, bd_id placed, bd_id ends) {
-  bd_graph_build *g = m->g;
-  const bd_llama_config *c = m->config;
-  const bd_expert_names *stored = names_of(c);
-  bd_id w1 = add_matrices(m, layer, "w1", stored->gate, c->width, c->inner);
-  bd_id w2 = add_matrices(m, layer, "w2", stored->down, c->inner, c->width);
-  bd_id w3 = add_matrices(m, layer, "w3", stored->up, c->width, c->inner);
-  bd_id gate = multiply(m, "gate", placed, w1, ends);
-  bd_id up = multiply(m, "up", placed, w3, ends);
-  bd_id h = bd_graph_unary(g, "activated", c->activation, gate);
-  h = bd_graph_binary(g, "gated", BD_OP_MUL, h, up);
-  if (ends != BD_NO_ID) return multiply(m, "down", h, w2, ends);
-  return bd_graph_contract(g, "down", "bepf,efc->bepc", h, w2);
-}
-
 // What experts make for the tokens in their places.
 static bd_type made_type(const mixture *m, const bd_routing *routing) {
   int64_t width = m->config->width;
@@ -104,16 +53,58 @@ bd_type bd_experts_routed(const bd_llama_config *c) {
   return bd_type_make(BD_F32, 3, (int64_t[]){BD_DIM_BATCH, 2, c->experts});
 }
 
+// What a token scores each expert with.
+static bd_id score(const mixture *m, bd_layer *layer, bd_id x) {
+  bd_graph_build *g = m->g;
+  const bd_llama_config *c = m->config;
+  const bd_expert_names *stored = bd_mixture_names(c);
+  bd_id router = bd_graph_layer_weight(
+      g, layer,
+      bd_transformer_linear("router", stored->router, c->width, c->experts, c->init_scale));
+  bd_id scores = bd_graph_contract(g, "routing", "btc,ce->bte", x, router);
+  if (!stored->router_bias) return scores;
+  bd_weight_pattern bias =
+      bd_graph_vector("router.b", stored->router_bias, BD_INIT_NORMAL, c->experts);
+  bias.init_scale = c->init_scale;
+  return bd_graph_binary(g, "routing_biased", BD_OP_ADD, scores,
+                         bd_graph_layer_weight(g, layer, bias));
+}
+
+// The softmax of the weights of a token's experts, [batch, token, choice], with 0 for those of all
+// that it did not choose.
+static bd_id spread(const mixture *m, bd_id chosen, bd_id weights) {
+  bd_graph_build *g = m->g;
+  bd_type type =
+      bd_type_make(BD_F32, 3, (int64_t[]){BD_DIM_BATCH, m->sequence, m->config->experts});
+  bd_attr attrs[] = {bd_attr_int(g->ctx, "dim", 2), bd_attr_int(g->ctx, "batch", 2)};
+  bd_id in[] = {bd_graph_fill(g, "unchosen", &type, 0), chosen, weights};
+  return bd_transformer_softmax(g, "", bd_graph_op(g, "spread", BD_OP_SCATTER, 3, in, 2, attrs));
+}
+
+// The experts of each token, [batch, token, choice], what they weigh, and, where the load is
+// balanced, the token's shares of all.
+static void choose(const mixture *m, bd_id scores, bool balanced, bd_id *out_chosen,
+                   bd_id *out_weights, bd_id *out_share) {
+  bd_graph_build *g = m->g;
+  const bd_llama_config *c = m->config;
+  bd_attr k = bd_attr_int(g->ctx, "k", c->choices);
+  bd_id share = c->balance_weights ? scores : bd_transformer_softmax(g, "", scores);
+  bd_id best = bd_graph_op(g, "best", BD_OP_TOPK, 1, &share, 1, &k);
+  *out_chosen = best + 1;
+  *out_share = share;
+  if (!c->balance_weights) {
+    *out_weights = weigh(m, best);
+    return;
+  }
+  *out_weights = bd_transformer_softmax(g, "chosen_", best);
+  if (balanced) *out_share = spread(m, *out_chosen, *out_weights);
+}
+
 bd_id bd_experts_perceive(bd_graph_build *g, bd_layer *layer, const bd_llama_config *c,
                           int64_t sequence, bd_id x, bd_id *out_routed) {
   mixture m = {g, c, sequence, 1};
-  bd_id router = bd_graph_layer_weight(
-      g, layer,
-      bd_transformer_linear("router", names_of(c)->router, c->width, c->experts, c->init_scale));
-  bd_id share =
-      bd_transformer_softmax(g, bd_graph_contract(g, "routing", "btc,ce->bte", x, router));
-  bd_attr k = bd_attr_int(g->ctx, "k", c->choices);
-  bd_id best = bd_graph_op(g, "best", BD_OP_TOPK, 1, &share, 1, &k);
+  bd_id chosen, weights, share;
+  choose(&m, score(&m, layer, x), out_routed != NULL, &chosen, &weights, &share);
   // No more tokens of a sample can choose an expert than it has.
   bd_routing routing = {.ctx = g->ctx,
                         .emit = emit,
@@ -124,11 +115,11 @@ bd_id bd_experts_perceive(bd_graph_build *g, bd_layer *layer, const bd_llama_con
                         .capacity = c->capacity < sequence ? c->capacity : sequence};
   m.grain = bd_routing_grain(&routing);
   bd_routed routed;
-  if (bd_routing_emit(&routing, best + 1, weigh(&m, best), &routed) != BD_OK) return BD_NO_ID;
+  if (bd_routing_emit(&routing, chosen, weights, &routed) != BD_OK) return BD_NO_ID;
   if (out_routed) *out_routed = tell_routed(&m, routed.mark, share);
   bd_id placed, combined;
   if (bd_routing_place(&routing, &routed, x, &placed) != BD_OK) return BD_NO_ID;
-  bd_id made = run_experts(&m, layer, placed, routed.ends);
+  bd_id made = bd_mixture_run(&m, layer, placed, &routed);
   bd_type type = made_type(&m, &routing);
   return bd_routing_return(&routing, &routed, &type, made, &combined) == BD_OK ? combined
                                                                                : BD_NO_ID;

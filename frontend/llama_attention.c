@@ -82,14 +82,19 @@ bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
                                                 c->heads * c->head_width, c->width, c->init_scale);
   out.type = bd_type_make(BD_F32, 3, (int64_t[]){c->heads, c->head_width, c->width});
   bd_id wo = bd_graph_layer_weight(g, layer, out);
+  double amplitude = c->rotary.amplitude > 0 ? c->rotary.amplitude : 1; // of queries and of keys
   bd_transformer_attending how = {.name = "attended",
-                                  .scale = 1 / sqrt((double)c->head_width),
+                                  .scale = amplitude * amplitude / sqrt((double)c->head_width),
                                   .dropout = c->dropout_attention,
                                   .causal = true,
                                   .window = b->window,
                                   .site = SITE_ATTENTION,
                                   .hidden = BD_NO_ID,
-                                  .biases = BD_NO_ID};
+                                  .biases = BD_NO_ID,
+                                  .sinks = c->sinks};
+  bd_weight_pattern sinks = bd_graph_vector("sinks", "self_attn.sinks", BD_INIT_NORMAL, c->heads);
+  sinks.init_scale = c->init_scale;
+  if (c->sinks) how.biases = bd_graph_layer_weight(g, layer, sinks);
   bd_id attended = bd_transformer_attention(g, q, k, v, &how);
   bd_id y = bd_graph_contract(g, "o", "bthd,hdc->btc", attended, wo);
   if (c->output_bias) {

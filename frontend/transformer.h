@@ -21,10 +21,21 @@ typedef struct bd_rope_stretch {
   int64_t original_positions;
 } bd_rope_stretch;
 
+// Rotary frequencies divided by a factor as YaRN does (Peng et al. 2023): those of pairs up to
+// number `low` are not, those from `high` on are, and between them the share that is grows evenly.
+// Factor 0: none is.
+typedef struct bd_rope_ramp {
+  double factor, low, high;
+} bd_rope_ramp;
+
 // What the weights of a mixture of experts are called, behind the layer's prefix: matrices of an
-// expert are `experts`, its number and the rest.
+// expert are `experts`, its number and the rest. Or those of all experts are one tensor as they are
+// used, `experts` and the rest: gate and up are [experts, in, 2 inner], whose columns take turns.
+// These have biases, whose names end with `bias`, and so has the router.
 typedef struct bd_expert_names {
   const char *router, *experts, *gate, *up, *down;
+  bool joined;
+  const char *router_bias, *bias;
 } bd_expert_names;
 
 // Rotary positions: of each head the first `turned` elements are turned; 0: all.
@@ -32,6 +43,8 @@ typedef struct bd_rotary {
   double theta;
   int64_t turned;
   bd_rope_stretch stretch;
+  bd_rope_ramp ramp;
+  double amplitude; // times what is turned; 0: 1
 } bd_rotary;
 
 typedef struct bd_llama_config {
@@ -51,12 +64,19 @@ typedef struct bd_llama_config {
   bool norms_after;        // what attention and the perceptron give; else what they read
   int64_t window;          // positions up to its own that attention sees; 0: all
   const bool *windowed;    // of each layer, whether it has the window; NULL: all have
+  bool sinks;              // the softmax of each head has one, which is learned
   // Of a mixture of experts, each a perceptron of width `inner`; 0: one perceptron for all tokens.
   int64_t experts;
   int64_t choices;  // experts of a token
   int64_t capacity; // tokens of a sample that an expert takes at most; 0: all that choose it
   double balance;   // times the loss of uneven load; 0: none
   bool raw_shares;  // a token's experts weigh their shares of all experts; else of those chosen
+  // The loss of uneven load takes for shares of experts the softmax of what they weigh, 0 of those
+  // that are not chosen; else that of the router's scores.
+  bool balance_weights;
+  // Experts clamp what gate and up give, gate above and up on both sides, and give gate
+  // sigmoid(`slope` gate) (up + 1) instead of activation(gate) up; 0: they do not.
+  double limit, slope;
   const bd_expert_names *expert_names; // NULL: Mixtral's
   // Layers that have one perceptron for all tokens all the same, `plain_inner` wide.
   const bool *plain; // of each layer; NULL: none has

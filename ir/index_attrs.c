@@ -42,7 +42,11 @@ typedef struct attr_rule {
     "site", BD_ATTR_INT, false, 0, MAX_SITE                                                        \
   }
 
-enum { MOST_ATTRS = 8 };
+// Query heads of each key-value head.
+#define GROUP_ATTR                                                                                 \
+  { "group", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS }
+
+enum { MOST_ATTRS = 9 };
 
 static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
     [BD_OP_SCALE] = {{"value", BD_ATTR_REAL, true, -HUGE_REAL, HUGE_REAL}},
@@ -110,11 +114,17 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
                     {"factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
                     {"low_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
                     {"high_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
-                    {"original_positions", BD_ATTR_REAL, false, 1, HUGE_REAL}},
+                    {"original_positions", BD_ATTR_REAL, false, 1, HUGE_REAL},
+                    {"ramp_low", BD_ATTR_REAL, false, -HUGE_REAL, HUGE_REAL},
+                    {"ramp_high", BD_ATTR_REAL, false, -HUGE_REAL, HUGE_REAL}},
     [BD_OP_ATTENTION] = {ATTENTION_ATTRS,
                          {"window", BD_ATTR_INT, false, 1, (double)BD_MAX_ELEMENTS}},
     [BD_OP_ATTENTION_GRAD] = {ATTENTION_ATTRS,
                               {"window", BD_ATTR_INT, false, 1, (double)BD_MAX_ELEMENTS}},
+    [BD_OP_SINK_ATTENTION] = {ATTENTION_ATTRS,
+                              {"window", BD_ATTR_INT, false, 1, (double)BD_MAX_ELEMENTS}},
+    [BD_OP_ROW_PRODUCTS] = {GROUP_ATTR},
+    [BD_OP_SINKS_GRAD] = {GROUP_ATTR},
     [BD_OP_RELATIVE_ATTENTION] = {ATTENTION_ATTRS},
     [BD_OP_RELATIVE_ATTENTION_GRAD] = {ATTENTION_ATTRS},
     [BD_OP_CONV] = {WINDOW_ATTRS, CONV_ATTRS},
@@ -159,11 +169,21 @@ static bd_status check_turned(const bd_inference *inference) {
       bd_type_describe(inference->ctx, x), (long long)turned);
 }
 
+static bd_status check_ramp(const bd_inference *inference) {
+  const bd_op *op = inference->op;
+  bool low = bd_op_find_attr(op, "ramp_low"), high = bd_op_find_attr(op, "ramp_high");
+  if (low != high || (low && !bd_op_find_attr(op, "factor")))
+    return bd_inference_fail(inference, "attributes ramp_low and ramp_high go together and with "
+                                        "factor");
+  if (!low || bd_op_real(op, "ramp_low", 0) < bd_op_real(op, "ramp_high", 0)) return BD_OK;
+  return bd_inference_fail(inference, "attribute ramp_low must be less than ramp_high");
+}
+
 // A window is of what a causal mask leaves, and leaves every query a key.
 static bd_status check_window(const bd_inference *inference) {
   const bd_op *op = inference->op;
   int query = bd_op_is_attention_grad(op->kind) ? 1 : 0;
-  if (op->kind != BD_OP_ATTENTION && op->kind != BD_OP_ATTENTION_GRAD)
+  if (op->kind == BD_OP_RELATIVE_ATTENTION || op->kind == BD_OP_RELATIVE_ATTENTION_GRAD)
     return bd_inference_fail(inference, "takes no attribute window");
   if (!bd_op_int(op, "causal", 0))
     return bd_inference_fail(inference, "attribute window needs causal=1");
@@ -195,5 +215,7 @@ bd_status bd_inference_check_attrs(const bd_inference *inference) {
                              "\"e4m3,e5m2\" or \"e5m2,e4m3\"",
                              formats, bd_dtype_name(inference->in[0]->dtype));
   if (bd_op_attends(op->kind) && bd_op_find_attr(op, "window")) return check_window(inference);
-  return op->kind == BD_OP_ROPE ? check_turned(inference) : BD_OK;
+  if (op->kind != BD_OP_ROPE) return BD_OK;
+  BD_TRY(check_ramp(inference));
+  return check_turned(inference);
 }

@@ -9,6 +9,11 @@ double bd_rope_frequency(const bd_op *op, int64_t pair, int64_t turned) {
   double plain = pow(bd_op_real(op, "theta", 10000), -2 * (double)pair / (double)turned);
   double factor = bd_op_real(op, "factor", 0);
   if (factor == 0) return plain;
+  if (bd_op_find_attr(op, "ramp_high")) {
+    double first = bd_op_real(op, "ramp_low", 0), last = bd_op_real(op, "ramp_high", 1);
+    double share = fmin(fmax(((double)pair - first) / (last - first), 0), 1);
+    return share * plain / factor + (1 - share) * plain;
+  }
   double low = bd_op_real(op, "low_freq_factor", 1), high = bd_op_real(op, "high_freq_factor", 4);
   double turns = bd_op_real(op, "original_positions", 8192) * plain / (2 * M_PI);
   if (turns > high) return plain;

@@ -138,7 +138,8 @@ def gpt2_shapes(c):
 # Of each family with experts: their names and those of the matrices that gate, go down and go up, and the members
 # that say how many there are and how wide each is.
 MIXTURES = {"mixtral": ("block_sparse_moe.", ("w1", "w2", "w3"), "num_local_experts", "intermediate_size"),
-            "qwen3_moe": ("mlp.", ("gate_proj", "down_proj", "up_proj"), "num_experts", "moe_intermediate_size")}
+            "qwen3_moe": ("mlp.", ("gate_proj", "down_proj", "up_proj"), "num_experts", "moe_intermediate_size"),
+            "gpt_oss": ("mlp.", None, "num_local_experts", "intermediate_size")}
 
 
 def llama_shapes(c):
@@ -161,7 +162,9 @@ def llama_shapes(c):
         else:
             matrices += [("self_attn.q_proj", queries, width), ("self_attn.k_proj", keys, width),
                          ("self_attn.v_proj", keys, width)]
-        if c["model_type"] in MIXTURES and layer not in c.get("mlp_only_layers", []):
+        if c["model_type"] == "gpt_oss":
+            shapes |= gpt_oss_shapes(c, h)
+        elif c["model_type"] in MIXTURES and layer not in c.get("mlp_only_layers", []):
             moe, parts, count, own = MIXTURES[c["model_type"]]
             matrices.append((moe + "gate", c[count], width))
             for expert in range(c[count]):
@@ -174,9 +177,19 @@ def llama_shapes(c):
                          ("mlp.down_proj", width, inner)]
         for name, rows, columns in matrices:
             shapes[f"{h}{name}.weight"] = [rows, columns]
-            if c["model_type"] == "qwen2" and name[-6:] in ("q_proj", "k_proj", "v_proj"):
+            biased = {"qwen2": ("q_proj", "k_proj", "v_proj"), "gpt_oss": ("q_proj", "k_proj", "v_proj", "o_proj")}
+            if name[-6:] in biased.get(c["model_type"], ()):
                 shapes[f"{h}{name}.bias"] = [rows]
     return shapes
+
+
+def gpt_oss_shapes(c, h):
+    """Of a layer, what others do not have."""
+    width, inner, count, e = c["hidden_size"], c["intermediate_size"], c["num_local_experts"], h + "mlp.experts."
+    shapes = {h + "self_attn.sinks": [c["num_attention_heads"]],
+              e + "gate_up_proj": [count, width, 2 * inner], e + "gate_up_proj_bias": [count, 2 * inner],
+              e + "down_proj": [count, inner, width], e + "down_proj_bias": [count, width]}
+    return shapes | dense_shapes(h + "mlp.router", count, width)
 
 
 def neox_shapes(c):
@@ -262,19 +275,22 @@ def t5_inner(c):
 
 
 def initial_weights(shapes, dtype, gains=1.0):
-    """Uniform: matrices around 0, gains around 1 or `gains`, biases around 0, none of them constant."""
+    """Uniform: matrices around 0, gains around 1 or `gains`, biases around 0, none of them constant; some that a
+    clamp is to cut, or that are to weigh as much as scores, further from 0."""
     weights = {}
     for number, (name, shape) in enumerate(sorted(shapes.items())):
         gain = len(shape) == 1 and name.endswith("weight")
         scale, middle = (0.15, 0.0) if len(shape) >= 2 else (0.1, gains if gain else 0.0)
+        scale = {"gate_up_proj_bias": 9.0, "sinks": 2.0}.get(name.rsplit(".", 1)[-1], scale)
         draws = [philox((e, 0, number, 0), (SEED, 0))[0] >> 8 for e in range(math.prod(shape))]
         values = torch.tensor([middle + scale * (2 * u / 2**24 - 1) for u in draws], dtype=torch.float32)
         weights[name] = values.reshape(shape).to(dtype)
     return weights
 
 
-def attend(q, k, v, causal=True, padding=None, window=None):
-    """Attention of [batch, head, token, channel]; no one reads tokens that are padding, or as far back as the window."""
+def attend(q, k, v, causal=True, padding=None, window=None, sinks=None):
+    """Attention of [batch, head, token, channel]; no one reads tokens that are padding, or as far back as the window.
+    A head's sink is one more score of each row."""
     length = q.shape[2]
     scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
     hidden = torch.ones(length, length, dtype=torch.bool).triu(1) & causal
@@ -282,7 +298,11 @@ def attend(q, k, v, causal=True, padding=None, window=None):
         hidden = hidden | torch.ones(length, length, dtype=torch.bool).tril(-window)
     if padding is not None:
         hidden = hidden | padding[:, None, None]
-    return torch.softmax(scores.masked_fill(hidden, -math.inf), 3) @ v
+    scores = scores.masked_fill(hidden, -math.inf)
+    if sinks is None:
+        return torch.softmax(scores, 3) @ v
+    sinks = sinks[None, :, None, None].expand(*scores.shape[:3], 1)
+    return torch.softmax(torch.cat((scores, sinks), 3), 3)[..., :-1] @ v
 
 
 def split_heads(x, heads):
@@ -333,13 +353,25 @@ def split_fused(c, w):
     return w
 
 
-def rotate(x, theta, share=1.0):
+def yarn(scaling, theta, half):
+    """By how much each pair is slowed, and what YaRN (Peng et al. 2023) multiplies what is turned with."""
+    def pair(turns):
+        return half * math.log(scaling["original_max_position_embeddings"] / (turns * 2 * math.pi)) / math.log(theta)
+    low, high = max(pair(scaling["beta_fast"]), 0), min(pair(scaling["beta_slow"]), 2 * half - 1)
+    slowed = ((torch.arange(half).double() - low) / (high - low)).clamp(0, 1)
+    return slowed / scaling["factor"] + 1 - slowed, 0.1 * math.log(scaling["factor"]) + 1
+
+
+def rotate(x, theta, share=1.0, scaling=None):
     """Rotary positions, channel i paired with i + half; of the first channels, a share of them."""
     turned = int(x.shape[3] * share)
     if turned < x.shape[3]:
         return torch.cat((rotate(x[..., :turned], theta), x[..., turned:]), 3)
     half = x.shape[3] // 2
     frequency = theta ** (-torch.arange(half, dtype=x.dtype) / half)
+    if scaling:
+        slower, amplitude = yarn(scaling, theta, half)
+        x, frequency = amplitude * x, frequency * slower
     angle = torch.arange(x.shape[2], dtype=x.dtype)[:, None] * frequency
     a, b = x[..., :half], x[..., half:]
     return torch.cat((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), 3)
@@ -369,6 +401,25 @@ class Experts:
             y = y + weight[:, expert, None] * ((functional.silu(flat @ gate) * (flat @ up)) @ down)
         return y.reshape(x.shape)
 
+    def perceive_clamped(self, x, h):
+        """gpt-oss: all experts in one tensor, columns of gate and up in turn; the loss of uneven load takes the
+        softmax of what experts weigh."""
+        w, e = self.w, h + "experts."
+        flat = x.reshape(-1, self.c["hidden_size"])
+        best, which = torch.topk(flat @ w[h + "router.weight"].T + w[h + "router.bias"],
+                                 self.c["num_experts_per_tok"], 1)
+        mark = functional.one_hot(which, self.count)
+        weight = (mark * torch.softmax(best, 1)[:, :, None]).sum(1)
+        self.shares.append(torch.softmax(weight, 1))
+        self.chosen.append(mark)
+        y = 0
+        for expert in range(self.count):
+            both = flat @ w[e + "gate_up_proj"][expert] + w[e + "gate_up_proj_bias"][expert]
+            gate, up = both[:, ::2].clamp(max=7.0), both[:, 1::2].clamp(-7.0, 7.0)
+            gated = (up + 1) * gate * torch.sigmoid(1.702 * gate)
+            y = y + weight[:, expert, None] * (gated @ w[e + "down_proj"][expert] + w[e + "down_proj_bias"][expert])
+        return y.reshape(x.shape)
+
     def balance(self):
         if not self.c["output_router_logits"]:
             return 0
@@ -378,7 +429,7 @@ class Experts:
 
 def llama_window(c, layer):
     """How many tokens up to its own one sees; None: all."""
-    if c["model_type"].startswith("qwen"):
+    if c["model_type"].startswith("qwen") or c["model_type"] == "gpt_oss":
         slides = c.get("use_sliding_window") and layer >= c.get("max_window_layers", 28)
         if "layer_types" in c:
             slides = c["layer_types"][layer] == "sliding_attention"
@@ -404,7 +455,7 @@ def llama_logits(c, w, tokens):
         y = project(x, f"{h}{letter}_proj")
         y = split_heads(norm(y, f"{h}{letter}_norm") if after else y, count)
         return rotate(norm(y, f"{h}{letter}_norm") if f"{h}{letter}_norm.weight" in w and not after else y,
-                      c["rope_theta"], c.get("partial_rotary_factor", 1.0))
+                      c["rope_theta"], c.get("partial_rotary_factor", 1.0), c.get("rope_scaling"))
 
     experts = Experts(c, w) if c["model_type"] in MIXTURES else None
     activation = gelu_new if c["model_type"] == "gemma" else functional.silu
@@ -417,11 +468,13 @@ def llama_logits(c, w, tokens):
         q, k = turned(n, h + "self_attn.", "q", heads), turned(n, h + "self_attn.", "k", groups)
         v = split_heads(project(n, h + "self_attn.v_proj"), groups)
         k, v = (part.repeat_interleave(heads // groups, 1) for part in (k, v))
-        y = project(join_heads(attend(q, k, v, window=llama_window(c, layer))), h + "self_attn.o_proj")
+        attended = attend(q, k, v, window=llama_window(c, layer), sinks=w.get(h + "self_attn.sinks"))
+        y = project(join_heads(attended), h + "self_attn.o_proj")
         x = x + (norm(y, h + "post_attention_layernorm") if after else y)
         n = x if after else norm(x, h + "post_attention_layernorm")
         if experts and layer not in c.get("mlp_only_layers", []):
-            x = x + experts.perceive(n, h + MIXTURES[c["model_type"]][0])
+            perceive = experts.perceive if experts.parts else experts.perceive_clamped
+            x = x + perceive(n, h + MIXTURES[c["model_type"]][0])
             continue
         gated = activation(project(n, h + "mlp.gate_proj")) * project(n, h + "mlp.up_proj")
         y = project(gated, h + "mlp.down_proj")
@@ -569,6 +622,7 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "qwen3": (llama_shapes, llama_logits, None, "Qwen3ForCausalLM"),
             "qwen3_moe": (llama_shapes, llama_logits, None, "Qwen3MoeForCausalLM"),
             "windows": (llama_shapes, llama_logits, None, "Qwen3ForCausalLM"), # of some layers
+            "gpt_oss": (llama_shapes, llama_logits, None, "GptOssForCausalLM"),
             "phi3": (llama_shapes, llama_logits, None, "Phi3ForCausalLM"),
             "gemma": (llama_shapes, llama_logits, None, "GemmaForCausalLM"),
             "olmo2": (llama_shapes, llama_logits, None, "Olmo2ForCausalLM"),

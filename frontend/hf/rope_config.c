@@ -41,7 +41,9 @@ static bd_status read_share(bd_ctx *ctx, const bd_json *json, const char *key, s
 }
 
 // `rope_scaling` of transformers 4 (kind under `rope_type`, older `type`), `rope_parameters` of 5.
-static bd_status read_one(bd_ctx *ctx, const bd_json *json, const char *key, bd_rotary *r,
+// Where a head may be turned in part, what YaRN multiplies is a part of it.
+static bd_status read_one(bd_ctx *ctx, const bd_json *json, const char *key,
+                          const bd_hf_rotary_family *family, int64_t head_width, bd_rotary *r,
                           share *s) {
   const bd_json *rope = NULL;
   BD_TRY(bd_json_object(ctx, json, key, false, &rope));
@@ -55,10 +57,12 @@ static bd_status read_one(bd_ctx *ctx, const bd_json *json, const char *key, bd_
   if (strcmp(kind, "default") == 0 || strcmp(kind, "dynamic") == 0) return BD_OK;
   if (strcmp(kind, "linear") == 0) return read_linear(ctx, rope, &r->stretch);
   if (strcmp(kind, "llama3") == 0) return read_stretch(ctx, rope, &r->stretch);
-  return bd_fail(
-      ctx, BD_UNSUPPORTED, rope->loc,
-      "\"%s\": rotary scaling \"%s\" is not supported (default, linear, dynamic, llama3)", key,
-      kind);
+  if (family->whole && strcmp(kind, "yarn") == 0)
+    return bd_hf_yarn_read(ctx, rope, family->positions, head_width, r);
+  return bd_fail(ctx, BD_UNSUPPORTED, rope->loc,
+                 "\"%s\": rotary scaling \"%s\" is not supported (default, linear, dynamic, "
+                 "llama3%s)",
+                 key, kind, family->whole ? ", yarn" : "");
 }
 
 // What a family, every family, and either object may say.
@@ -74,7 +78,13 @@ static bd_status agree(bd_ctx *ctx, const bd_json *json, const bd_hf_rotary_fami
                  {"factor", "factor"},
                  {"low_freq_factor", "low_freq_factor"},
                  {"high_freq_factor", "high_freq_factor"},
-                 {"original_max_position_embeddings", "original_max_position_embeddings"}};
+                 {"original_max_position_embeddings", "original_max_position_embeddings"},
+                 {"beta_fast", "beta_fast"},
+                 {"beta_slow", "beta_slow"},
+                 {"mscale", "mscale"},
+                 {"mscale_all_dim", "mscale_all_dim"},
+                 {"attention_factor", "attention_factor"},
+                 {"truncate", "truncate"}};
   for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; ++i) {
     const char *key = numbers[i].key;
     const bd_hf_member said[] = {{json, NULL, numbers[i].own},
@@ -116,8 +126,8 @@ bd_status bd_hf_rotary_read(bd_ctx *ctx, const bd_json *json, const bd_hf_rotary
   BD_TRY(agree(ctx, json, family));
   BD_TRY(bd_json_real(ctx, json, family->theta, false, 1, 1e12, &r->theta));
   BD_TRY(read_share(ctx, json, family->share, &s));
-  BD_TRY(read_one(ctx, json, "rope_scaling", r, &s));
-  BD_TRY(read_one(ctx, json, "rope_parameters", r, &s));
+  BD_TRY(read_one(ctx, json, "rope_scaling", family, head_width, r, &s));
+  BD_TRY(read_one(ctx, json, "rope_parameters", family, head_width, r, &s));
   BD_TRY(check_again(ctx, json, "rope_theta", family->theta, r->theta));
   BD_TRY(check_again(ctx, json, "partial_rotary_factor", family->share, s.value));
   if (!family->whole) return count_turned(ctx, &s, head_width, &r->turned);

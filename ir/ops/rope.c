@@ -1,6 +1,6 @@
 // rope: rotates pairs (i, i + r/2) of the first r numbers of each head by an angle that grows with
-// the position. The gradient turns back. `factor` and its three companions slow the low frequencies
-// as Llama 3.1 does.
+// the position. The gradient turns back. `factor` and its companions slow the low frequencies as
+// Llama 3.1 or, with a ramp, YaRN does.
 #include "ir/rope.h"
 #include "ir/ops/ops.h"
 #include <math.h>
