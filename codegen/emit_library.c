@@ -75,7 +75,8 @@ static bool is_plain(const bd_function *f, const bd_op *op) {
 void bd_emit_attend(const bd_emit_body *body, const bd_op *op) {
   bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
   if (!is_plain(body->function, op)) return;
-  bd_text_addf(body->text, "  if (!bd_rt_attend%s(rt, ", gradient ? "_grad" : "");
+  const char *kind = gradient ? "_grad" : op->kind == BD_OP_SINK_ATTENTION ? "_with_sinks" : "";
+  bd_text_addf(body->text, "  if (!bd_rt_attend%s(rt, ", kind);
   add_attention_shape(body, op);
   bd_text_add(body->text, ",\n      ");
   add_list(body, op);

@@ -62,18 +62,9 @@ static bd_id multiply(const mixture *m, const char *name, const char *rule, bd_i
                      attrs);
 }
 
-// Whose row each is; those behind the last end are the last expert's, as no token sits there.
-static bd_id find_owner(const mixture *m, const bd_routed *routed) {
-  bd_graph_build *g = m->g;
-  if (g->status != BD_OK) return BD_NO_ID;
-  bd_id last = bd_graph_fill(g, "last_expert", &g->function->values[routed->expert].type,
-                             (double)(m->config->experts - 1));
-  return bd_graph_binary(g, "row_owner", BD_OP_MIN, routed->expert, last);
-}
-
-// y and the bias of the expert in whose places it is.
+// y and the bias of the expert in whose places it is; behind the last expert's rows there is none.
 static bd_id add_bias(const mixture *m, bd_layer *layer, const char *name, int part, bd_id y,
-                      bd_id owner) {
+                      const bd_routed *routed) {
   bd_graph_build *g = m->g;
   const bd_expert_names *stored = bd_mixture_names(m->config);
   if (!stored->bias || g->status != BD_OK) return y;
@@ -87,8 +78,9 @@ static bd_id add_bias(const mixture *m, bd_layer *layer, const char *name, int p
   take_turns(&pattern.storage, part);
   bd_id bias = bd_graph_layer_weight(g, layer, pattern);
   const char *each = bd_intern_f(g->ctx, "%s_bias", name);
-  bd_id rows = owner == BD_NO_ID ? bd_graph_repeat(g, each, bias, "bd->abcd", &type)
-                                 : bd_graph_binary(g, each, BD_OP_EMBED, bias, owner);
+  bd_id rows = routed->expert == BD_NO_ID
+                   ? bd_graph_repeat(g, each, bias, "bd->abcd", &type)
+                   : bd_graph_binary(g, each, BD_OP_EMBED, bias, routed->expert);
   return bd_graph_binary(g, bd_intern_f(g->ctx, "%s_biased", name), BD_OP_ADD, y, rows);
 }
 
@@ -121,15 +113,13 @@ static bd_id join(const mixture *m, bd_id gate, bd_id up) {
 
 bd_id bd_mixture_run(const mixture *m, bd_layer *layer, bd_id placed, const bd_routed *routed) {
   const bd_llama_config *c = m->config;
-  bool owned = bd_mixture_names(c)->bias && routed->expert != BD_NO_ID;
-  bd_id owner = owned ? find_owner(m, routed) : BD_NO_ID;
   bd_id w1 = add_matrices(m, layer, "w1", GATE, c->width, c->inner);
   bd_id w2 = add_matrices(m, layer, "w2", DOWN, c->inner, c->width);
   bd_id w3 = add_matrices(m, layer, "w3", UP, c->width, c->inner);
   bd_id gate = multiply(m, "gate", "bepc,ecf->bepf", placed, w1, routed);
   bd_id up = multiply(m, "up", "bepc,ecf->bepf", placed, w3, routed);
-  gate = add_bias(m, layer, "gate", GATE, gate, owner);
-  up = add_bias(m, layer, "up", UP, up, owner);
+  gate = add_bias(m, layer, "gate", GATE, gate, routed);
+  up = add_bias(m, layer, "up", UP, up, routed);
   bd_id down = multiply(m, "down", "bepf,efc->bepc", join(m, gate, up), w2, routed);
-  return add_bias(m, layer, "down", DOWN, down, owner);
+  return add_bias(m, layer, "down", DOWN, down, routed);
 }

@@ -193,6 +193,8 @@ void bd_rt_relative_attention_backward(bd_rt *rt, const bd_rt_attention *shape,
 // kernels are to do it.
 int bd_rt_attend(bd_rt *rt, const bd_rt_attention *shape, const void *q, const void *k,
                  const void *v, void *out, void *lse);
+int bd_rt_attend_with_sinks(bd_rt *rt, const bd_rt_attention *shape, const void *q, const void *k,
+                            const void *v, const void *sinks, void *out, void *lse);
 int bd_rt_attend_grad(bd_rt *rt, const bd_rt_attention *shape, const void *dout, const void *q,
                       const void *k, const void *v, const void *out, const void *lse, void *dq,
                       void *dk, void *dv, void *sums);

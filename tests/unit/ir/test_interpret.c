@@ -104,6 +104,20 @@ static void relative_attention_weighs_places(void **state) {
   bd_ctx_destroy(ctx);
 }
 
+// Of sinks that weigh nothing, as much as one key, and as two, what is left of the values' mean.
+static void sinks_take_their_share(void **state) {
+  (void)state;
+  bd_ctx *ctx = bd_ctx_create();
+  const bd_type types[4] = {f32(4, 1, 1, 3, 1), f32(4, 1, 2, 3, 1), f32(4, 1, 2, 3, 1),
+                            f32(1, 3, 0, 0, 0)};
+  double q[3] = {0}, k[6] = {0}, v[6] = {2, 20, 200, 4, 40, 400};
+  double sinks[3] = {-1000, 0, log(2)}, *data[4] = {q, k, v, sinks};
+  const bd_attr scale = bd_attr_real(ctx, "scale", 1);
+  const double left[3] = {3, 20, 150};
+  expect(evaluate(ctx, BD_OP_SINK_ATTENTION, 4, types, data, 1, &scale), 3, left);
+  bd_ctx_destroy(ctx);
+}
+
 static void xent_skips_negative_targets(void **state) {
   (void)state;
   bd_ctx *ctx = bd_ctx_create();
@@ -173,6 +187,7 @@ int main(void) {
       cmocka_unit_test(rope_turns_pairs),
       cmocka_unit_test(attention_averages_what_it_sees),
       cmocka_unit_test(relative_attention_weighs_places),
+      cmocka_unit_test(sinks_take_their_share),
       cmocka_unit_test(xent_skips_negative_targets),
       cmocka_unit_test(windows),
       cmocka_unit_test(dropout_follows_the_global_sample),
