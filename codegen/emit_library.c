@@ -99,7 +99,8 @@ static bool is_plain(const bd_function *f, const bd_op *op) {
 void bd_emit_attend(const bd_emit_body *body, const bd_op *op) {
   bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
   if (!is_plain(body->function, op)) return;
-  bd_text_addf(body->text, "  if (!bd_rt_attend%s(rt, ", gradient ? "_grad" : "");
+  const char *kind = gradient ? "_grad" : op->kind == BD_OP_SINK_ATTENTION ? "_with_sinks" : "";
+  bd_text_addf(body->text, "  if (!bd_rt_attend%s(rt, ", kind);
   add_attention_shape(body, op);
   bd_text_add(body->text, ",\n      ");
   add_list(body, op);
@@ -116,8 +117,10 @@ static bd_status attention(const bd_emit_body *body, const bd_op *op) {
     return bd_fail(body->emitter->ctx, BD_UNSUPPORTED, op->loc,
                    "attention in %s on CPU ranks takes heads of at most %d elements",
                    bd_dtype_name(q->dtype), BD_RT_ATTENTION_HALF_WIDTH);
-  bd_text_addf(body->text, "  bd_rt_%sattention_%s(rt, ", is_relative(op) ? "relative_" : "",
-               gradient ? "backward" : "forward");
+  const char *kind = is_relative(op)                    ? "relative_"
+                     : op->kind == BD_OP_SINK_ATTENTION ? "sink_"
+                                                        : "";
+  bd_text_addf(body->text, "  bd_rt_%sattention_%s(rt, ", kind, gradient ? "backward" : "forward");
   add_attention_shape(body, op);
   bd_text_add(body->text, ",\n      random, ");
   add_list(body, op);
@@ -224,6 +227,7 @@ static const writer writers[BD_OP_KIND_COUNT] = {
     [BD_OP_GROUPED_CONTRACT_DW] = bd_emit_grouped,
     [BD_OP_ATTENTION] = attention,
     [BD_OP_ATTENTION_GRAD] = attention,
+    [BD_OP_SINK_ATTENTION] = attention,
     [BD_OP_RELATIVE_ATTENTION] = attention,
     [BD_OP_RELATIVE_ATTENTION_GRAD] = attention,
     [BD_OP_EMBED_DW] = bd_emit_embed_dw,

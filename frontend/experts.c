@@ -1,28 +1,13 @@
 #include "frontend/experts.h"
-#include "ir/routing.h"
+#include "frontend/experts_run.h"
 
-typedef struct mixture {
-  bd_graph_build *g;
-  const bd_llama_config *config;
-  int64_t sequence;
-  int64_t grain; // of the rows of experts that drop no token
-} mixture;
+typedef bd_mixture mixture;
 
 static bd_status emit(void *user, const char *name, bd_op_kind kind, int in_count, const bd_id *in,
                       int attr_count, const bd_attr *attrs, bd_id *out) {
   bd_graph_build *g = user;
   *out = bd_graph_op(g, name, kind, in_count, in, attr_count, attrs);
   return g->status;
-}
-
-static const bd_expert_names mixtral_names = {.router = "block_sparse_moe.gate.weight",
-                                              .experts = "block_sparse_moe.experts.",
-                                              .gate = ".w1.weight",
-                                              .up = ".w3.weight",
-                                              .down = ".w2.weight"};
-
-static const bd_expert_names *names_of(const bd_llama_config *c) {
-  return c->expert_names ? c->expert_names : &mixtral_names;
 }
 
 // The weights of a token's choices: their shares, which sum to 1 or are of all experts, scaled.
@@ -62,42 +47,6 @@ static bd_id tell_routed(const mixture *m, bd_id mark, bd_id share) {
   return bd_graph_op(g, "routed", BD_OP_CONCAT, 2, both, 1, &along);
 }
 
-// A matrix [in, out] of every expert, stored under a name that ends with `rest`.
-static bd_id add_matrices(const mixture *m, bd_layer *layer, const char *name, const char *rest,
-                          int64_t in, int64_t out) {
-  bd_weight_pattern pattern =
-      bd_transformer_linear(name, names_of(m->config)->experts, in, out, m->config->init_scale);
-  pattern.type = bd_type_make(BD_F32, 3, (int64_t[]){m->config->experts, in, out});
-  pattern.storage.stack = m->config->experts;
-  pattern.storage.stack_rest = rest;
-  return bd_graph_layer_weight(m->g, layer, pattern);
-}
-
-// Each expert's matrix times the tokens in its places, [batch, expert, place, ..], or, where there
-// are ends, in its rows, [batch, row, ..].
-static bd_id multiply(const mixture *m, const char *name, bd_id x, bd_id matrices, bd_id ends) {
-  if (ends == BD_NO_ID) return bd_graph_contract(m->g, name, "bepc,ecf->bepf", x, matrices);
-  bd_attr attrs[] = {bd_attr_int(m->g->ctx, "filled", m->config->choices * m->sequence),
-                     bd_attr_int(m->g->ctx, "grain", m->grain)};
-  return bd_graph_op(m->g, name, BD_OP_GROUPED_CONTRACT, 3, (bd_id[]){x, matrices, ends}, 2, attrs);
-}
-
-// The gated perceptrons, each of the tokens in its places: [batch, .., width].
-static bd_id run_experts(const mixture *m, bd_layer *layer, bd_id placed, bd_id ends) {
-  bd_graph_build *g = m->g;
-  const bd_llama_config *c = m->config;
-  const bd_expert_names *stored = names_of(c);
-  bd_id w1 = add_matrices(m, layer, "w1", stored->gate, c->width, c->inner);
-  bd_id w2 = add_matrices(m, layer, "w2", stored->down, c->inner, c->width);
-  bd_id w3 = add_matrices(m, layer, "w3", stored->up, c->width, c->inner);
-  bd_id gate = multiply(m, "gate", placed, w1, ends);
-  bd_id up = multiply(m, "up", placed, w3, ends);
-  bd_id h = bd_graph_unary(g, "activated", c->activation, gate);
-  h = bd_graph_binary(g, "gated", BD_OP_MUL, h, up);
-  if (ends != BD_NO_ID) return multiply(m, "down", h, w2, ends);
-  return bd_graph_contract(g, "down", "bepf,efc->bepc", h, w2);
-}
-
 // What experts make for the tokens in their places.
 static bd_type made_type(const mixture *m, const bd_routing *routing) {
   int64_t width = m->config->width;
@@ -109,6 +58,26 @@ static bd_type made_type(const mixture *m, const bd_routing *routing) {
 
 bd_type bd_experts_routed(const bd_llama_config *c) {
   return bd_type_make(BD_F32, 3, (int64_t[]){BD_DIM_BATCH, 2, c->experts});
+}
+
+// What a token scores each expert with.
+static bd_id score(const mixture *m, bd_layer *layer, bd_id x) {
+  bd_graph_build *g = m->g;
+  const bd_llama_config *c = m->config;
+  const bd_expert_names *stored = bd_mixture_names(c);
+  bd_weight_pattern router =
+      bd_transformer_linear("router", stored->router, c->width, c->experts, c->init_scale);
+  // Corrections are finer than what halves tell apart: shares that have some are f32.
+  bd_attr attrs[] = {bd_attr_string(g->ctx, "rule", "btc,ce->bte"),
+                     bd_attr_string(g->ctx, "dtype", bd_dtype_name(BD_F32))};
+  bd_id in[] = {x, bd_graph_layer_weight(g, layer, router)};
+  bd_id scores = bd_graph_op(g, "routing", BD_OP_CONTRACT, 2, in, c->corrected ? 2 : 1, attrs);
+  if (!stored->router_bias) return scores;
+  bd_weight_pattern bias =
+      bd_graph_vector("router.b", stored->router_bias, BD_INIT_NORMAL, c->experts);
+  bias.init_scale = c->init_scale;
+  return bd_graph_binary(g, "routing_biased", BD_OP_ADD, scores,
+                         bd_graph_layer_weight(g, layer, bias));
 }
 
 // What a token chooses experts by: their shares, with the correction, and limited to groups, where
@@ -126,23 +95,29 @@ static bd_id rate_experts(const mixture *m, bd_layer *layer, bd_id share) {
   return c->groups > 0 ? bd_experts_limit(g, c, m->sequence, rates) : rates;
 }
 
-// The experts of each token, i64 [batch, token, choice], their weights, and the shares of all.
+// The softmax of the weights of a token's experts, [batch, token, choice], with 0 for those of all
+// that it did not choose.
+static bd_id spread(const mixture *m, bd_id chosen, bd_id weights) {
+  bd_graph_build *g = m->g;
+  bd_type type =
+      bd_type_make(BD_F32, 3, (int64_t[]){BD_DIM_BATCH, m->sequence, m->config->experts});
+  bd_attr attrs[] = {bd_attr_int(g->ctx, "dim", 2), bd_attr_int(g->ctx, "batch", 2)};
+  bd_id in[] = {bd_graph_fill(g, "unchosen", &type, 0), chosen, weights};
+  return bd_transformer_softmax(g, "", bd_graph_op(g, "spread", BD_OP_SCATTER, 3, in, 2, attrs));
+}
+
+// The experts of each token, i64 [batch, token, choice], what they weigh, and the token's shares of
+// all, by which the load is balanced.
 typedef struct choice {
   bd_id experts, weights, share;
 } choice;
 
-static choice choose(const mixture *m, bd_layer *layer, bd_id x) {
+// By shares of all experts.
+static choice choose_by_share(const mixture *m, bd_layer *layer, bd_id scores) {
   bd_graph_build *g = m->g;
   const bd_llama_config *c = m->config;
-  bd_weight_pattern router =
-      bd_transformer_linear("router", names_of(c)->router, c->width, c->experts, c->init_scale);
-  // Corrections are finer than what halves tell apart: shares that have some are f32.
-  bd_attr attrs[] = {bd_attr_string(g->ctx, "rule", "btc,ce->bte"),
-                     bd_attr_string(g->ctx, "dtype", bd_dtype_name(BD_F32))};
-  bd_id in[] = {x, bd_graph_layer_weight(g, layer, router)};
-  bd_id logits = bd_graph_op(g, "routing", BD_OP_CONTRACT, 2, in, c->corrected ? 2 : 1, attrs);
-  bd_id share = c->corrected ? bd_graph_unary(g, "share", BD_OP_SIGMOID, logits)
-                             : bd_transformer_softmax(g, logits);
+  bd_id share = c->corrected ? bd_graph_unary(g, "share", BD_OP_SIGMOID, scores)
+                             : bd_transformer_softmax(g, "", scores);
   bd_attr k = bd_attr_int(g->ctx, "k", c->choices);
   bd_attr by_token[] = {bd_attr_int(g->ctx, "dim", 2), bd_attr_int(g->ctx, "batch", 2)};
   bd_id rates = rate_experts(m, layer, share);
@@ -155,10 +130,22 @@ static choice choose(const mixture *m, bd_layer *layer, bd_id x) {
   return (choice){best + 1, weigh(m, shares), share};
 }
 
+// By scores; shares are of those chosen.
+static choice choose_by_score(const mixture *m, bd_id scores, bool balanced) {
+  bd_graph_build *g = m->g;
+  bd_attr k = bd_attr_int(g->ctx, "k", m->config->choices);
+  bd_id best = bd_graph_op(g, "best", BD_OP_TOPK, 1, &scores, 1, &k);
+  if (g->status != BD_OK) return (choice){BD_NO_ID, BD_NO_ID, BD_NO_ID};
+  bd_id weights = bd_transformer_softmax(g, "chosen_", best);
+  return (choice){best + 1, weights, balanced ? spread(m, best + 1, weights) : BD_NO_ID};
+}
+
 bd_id bd_experts_perceive(bd_graph_build *g, bd_layer *layer, const bd_llama_config *c,
                           int64_t sequence, bd_id x, bd_id *out_routed) {
   mixture m = {g, c, sequence, 1};
-  choice chosen = choose(&m, layer, x);
+  bd_id scores = score(&m, layer, x);
+  choice chosen = c->balance_weights ? choose_by_score(&m, scores, out_routed != NULL)
+                                     : choose_by_share(&m, layer, scores);
   // No more tokens of a sample can choose an expert than it has.
   bd_routing routing = {.ctx = g->ctx,
                         .emit = emit,
@@ -173,7 +160,7 @@ bd_id bd_experts_perceive(bd_graph_build *g, bd_layer *layer, const bd_llama_con
   if (out_routed) *out_routed = tell_routed(&m, routed.mark, chosen.share);
   bd_id placed, combined;
   if (bd_routing_place(&routing, &routed, x, &placed) != BD_OK) return BD_NO_ID;
-  bd_id made = run_experts(&m, layer, placed, routed.ends);
+  bd_id made = bd_mixture_run(&m, layer, placed, &routed);
   bd_type type = made_type(&m, &routing);
   return bd_routing_return(&routing, &routed, &type, made, &combined) == BD_OK ? combined
                                                                                : BD_NO_ID;

@@ -82,7 +82,7 @@ static bd_id make_queries(builder *b, bd_layer *layer, bd_id x) {
   return bd_transformer_rotate(&b->graph, "q_rotated", q, &rotary);
 }
 
-// What keys have turned, of all heads: turned once, with the magnitude that queries lack.
+// What keys have turned, of all heads: turned once, with the amplitude that queries lack.
 static bd_id make_turned(builder *b, bd_layer *layer, bd_id x) {
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
@@ -95,9 +95,9 @@ static bd_id make_turned(builder *b, bd_layer *layer, bd_id x) {
   bd_id k = project(b, layer, &turned, x);
   k = bd_graph_op(g, "k_head", BD_OP_RESHAPE, 1, &k, 1, &as_head);
   k = bd_transformer_rotate(g, "k_rotated", k, &c->rotary);
-  double magnitude = c->latent->turned_scale;
-  bd_attr value = bd_attr_real(g->ctx, "value", magnitude);
-  if (magnitude != 1) k = bd_graph_op(g, "k_scaled", BD_OP_SCALE, 1, &k, 1, &value);
+  double amplitude = c->latent->turned_scale;
+  bd_attr value = bd_attr_real(g->ctx, "value", amplitude);
+  if (amplitude != 1) k = bd_graph_op(g, "k_scaled", BD_OP_SCALE, 1, &k, 1, &value);
   k = bd_graph_op(g, "k_row", BD_OP_RESHAPE, 1, &k, 1, &as_row);
   bd_type all = bd_type_make(BD_F32, 4, (int64_t[]){BD_DIM_BATCH, b->sequence, c->heads, width});
   return bd_graph_repeat(g, "k_turned", k, "abd->abcd", &all);

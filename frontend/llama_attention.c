@@ -93,6 +93,15 @@ static bd_id add_output(builder *b, bd_layer *layer, bd_id attended) {
   return bd_graph_contract(g, "o", "bthd,hdc->btc", attended, wo);
 }
 
+// Of scores, with what queries and keys are multiplied by as they are turned; those made of latents
+// have that in their keys.
+static double scale_of(const builder *b) {
+  const bd_llama_config *c = b->config;
+  double scale = c->attention_scale != 0 ? c->attention_scale : 1 / sqrt((double)c->head_width);
+  double amplitude = b->rotary.amplitude;
+  return amplitude > 0 && !c->latent ? scale * amplitude * amplitude : scale;
+}
+
 bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
@@ -105,16 +114,19 @@ bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
     k = project_turned(b, layer, n, 'k', c->kv_heads);
     v = project(b, layer, n, 'v', c->kv_heads, false);
   }
-  double usual = 1 / sqrt((double)c->head_width);
   bd_transformer_attending how = {.name = "attended",
-                                  .scale = c->attention_scale != 0 ? c->attention_scale : usual,
+                                  .scale = scale_of(b),
                                   .softcap = c->score_cap,
                                   .dropout = c->dropout_attention,
                                   .causal = true,
                                   .window = b->window,
                                   .site = SITE_ATTENTION,
                                   .hidden = BD_NO_ID,
-                                  .biases = BD_NO_ID};
+                                  .biases = BD_NO_ID,
+                                  .sinks = c->sinks};
+  bd_weight_pattern sinks = bd_graph_vector("sinks", "self_attn.sinks", BD_INIT_NORMAL, c->heads);
+  sinks.init_scale = c->init_scale;
+  if (c->sinks) how.biases = bd_graph_layer_weight(g, layer, sinks);
   bd_id attended = bd_transformer_attention(g, q, k, v, &how);
   bd_id y = add_output(b, layer, attended);
   if (c->output_bias) {

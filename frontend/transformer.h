@@ -15,18 +15,27 @@ typedef struct bd_gpt2_config {
   const char *stored_prefix; // of every stored name but lm_head: "" or "transformer."
 } bd_gpt2_config;
 
-// Rotary frequencies stretched as Llama 3.1 does, or, where a ramp ends above 0, as YaRN does, from
-// pair to pair along it; factor 0: not stretched.
+// Rotary frequencies stretched as Llama 3.1 does; factor 0: not stretched.
 typedef struct bd_rope_stretch {
   double factor, low_frequency_factor, high_frequency_factor;
   int64_t original_positions;
-  double ramp_begin, ramp_end;
 } bd_rope_stretch;
 
+// Rotary frequencies divided by a factor as YaRN does (Peng et al. 2023): those of pairs up to
+// number `low` are not, those from `high` on are, and between them the share that is grows evenly.
+// Factor 0: none is.
+typedef struct bd_rope_ramp {
+  double factor, low, high;
+} bd_rope_ramp;
+
 // What the weights of a mixture of experts are called, behind the layer's prefix: matrices of an
-// expert are `experts`, its number and the rest.
+// expert are `experts`, its number and the rest. Or those of all experts are one tensor as they are
+// used, `experts` and the rest: gate and up are [experts, in, 2 inner], whose columns take turns.
+// These have biases, whose names end with `bias`, and so has the router.
 typedef struct bd_expert_names {
   const char *router, *experts, *gate, *up, *down;
+  bool joined;
+  const char *router_bias, *bias;
 } bd_expert_names;
 
 // Rotary positions: of each head the first `turned` elements are turned, or the last; 0: all.
@@ -36,7 +45,8 @@ typedef struct bd_rotary {
   bool last;
   bool interleaved; // pairs are neighbours
   bd_rope_stretch stretch;
-  double magnitude; // what is turned is multiplied by, of queries and of keys; 0: 1
+  bd_rope_ramp ramp;
+  double amplitude; // what is turned is multiplied by, of queries and of keys; 0: 1
 } bd_rotary;
 
 // Keys and values made of a latent vector of each token. Heads of queries and keys have the
@@ -69,6 +79,7 @@ typedef struct bd_llama_config {
   double embedding_scale;      // times the embedding of a token; 0: 1
   double attention_scale;      // times the products of queries and keys; 0: 1/sqrt(head width)
   double score_cap, logit_cap; // that scores and logits stay below, smoothly; 0: none
+  bool sinks;                  // the softmax of each head has one, which is learned
   bool normed_heads;           // queries and keys: each head, before it is turned
   bool normed_projections;     // queries and keys: all heads of a token together, before that
   const bd_llama_norms *norms; // NULL: Llama's
@@ -88,6 +99,12 @@ typedef struct bd_llama_config {
   bool corrected;
   int64_t groups, chosen_groups; // of experts, that a token chooses of; 0: there are none
   int64_t shared_inner; // of a perceptron that all tokens have beside their experts; 0: none
+  // The loss of uneven load takes for shares of experts the softmax of what they weigh, 0 of those
+  // that are not chosen; else that of the router's scores.
+  bool balance_weights;
+  // Experts clamp what gate and up give, gate above and up on both sides, and give gate
+  // sigmoid(`slope` gate) (up + 1) instead of activation(gate) up; 0: they do not.
+  double limit, slope;
   const bd_expert_names *expert_names; // NULL: Mixtral's
   // Layers that have one perceptron for all tokens all the same, `plain_inner` wide.
   const bool *plain; // of each layer; NULL: none has

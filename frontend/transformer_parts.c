@@ -83,6 +83,7 @@ bd_id bd_transformer_normalize(bd_graph_build *g, bd_layer *layer, const bd_tran
 
 bd_id bd_transformer_rotate(bd_graph_build *g, const char *name, bd_id x, const bd_rotary *rotary) {
   const bd_rope_stretch *stretch = &rotary->stretch;
+  const bd_rope_ramp *ramp = &rotary->ramp;
   bd_attr attrs[9] = {bd_attr_real(g->ctx, "theta", rotary->theta),
                       bd_attr_int(g->ctx, "inverse", 0)};
   int count = 2;
@@ -92,15 +93,16 @@ bd_id bd_transformer_rotate(bd_graph_build *g, const char *name, bd_id x, const 
     if (rotary->last) attrs[count++] = bd_attr_int(g->ctx, "last", 1);
   }
   if (rotary->interleaved) attrs[count++] = bd_attr_int(g->ctx, "interleaved", 1);
-  if (stretch->ramp_end > 0) {
-    attrs[count++] = bd_attr_real(g->ctx, "factor", stretch->factor);
-    attrs[count++] = bd_attr_real(g->ctx, "ramp_begin", stretch->ramp_begin);
-    attrs[count++] = bd_attr_real(g->ctx, "ramp_end", stretch->ramp_end);
-  } else if (stretch->factor > 0) {
+  if (stretch->factor > 0) {
     attrs[count++] = bd_attr_real(g->ctx, "factor", stretch->factor);
     attrs[count++] = bd_attr_real(g->ctx, "low_freq_factor", stretch->low_frequency_factor);
     attrs[count++] = bd_attr_real(g->ctx, "high_freq_factor", stretch->high_frequency_factor);
     attrs[count++] = bd_attr_int(g->ctx, "original_positions", stretch->original_positions);
+  }
+  if (ramp->factor > 0) {
+    attrs[count++] = bd_attr_real(g->ctx, "factor", ramp->factor);
+    attrs[count++] = bd_attr_real(g->ctx, "ramp_low", ramp->low);
+    attrs[count++] = bd_attr_real(g->ctx, "ramp_high", ramp->high);
   }
   return bd_graph_op(g, name, BD_OP_ROPE, 1, &x, count, attrs);
 }
@@ -155,23 +157,31 @@ bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v,
     attrs[count++] = bd_attr_real(ctx, "dropout", how->dropout);
     attrs[count++] = bd_attr_int(ctx, "site", how->site);
   }
-  bool biased = how->biases != BD_NO_ID;
-  return bd_graph_op(build, how->name, biased ? BD_OP_RELATIVE_ATTENTION : BD_OP_ATTENTION,
-                     biased ? 4 : 3, (bd_id[]){q, k, v, how->biases}, count, attrs);
+  bd_op_kind kind = how->sinks                ? BD_OP_SINK_ATTENTION
+                    : how->biases != BD_NO_ID ? BD_OP_RELATIVE_ATTENTION
+                                              : BD_OP_ATTENTION;
+  return bd_graph_op(build, how->name, kind, kind == BD_OP_ATTENTION ? 3 : 4,
+                     (bd_id[]){q, k, v, how->biases}, count, attrs);
 }
 
 // The softmax is the same whatever is taken from all elements of a row; their lse is, as a constant
 // without gradient, so that the sum of the powers is 1 and no power overflows.
-bd_id bd_transformer_softmax(bd_graph_build *g, bd_id x) {
+bd_id bd_transformer_softmax(bd_graph_build *g, const char *prefix, bd_id x) {
+  enum { LSE, LEVEL, LOWERED, POWER, SUM, SUMS, SHARE, NAMES };
+  static const char *const plain[NAMES] = {"lse", "level", "lowered", "power",
+                                           "sum", "sums",  "share"};
+  const char *name[NAMES];
   if (g->status != BD_OK) return BD_NO_ID;
+  for (int i = 0; i < NAMES; ++i)
+    name[i] = bd_intern_f(g->ctx, "%s%s", prefix, plain[i]);
   bd_type type = g->function->values[x].type;
-  bd_id lse = bd_graph_unary(g, "lse", BD_OP_LSE, x);
-  bd_id level = bd_graph_repeat(g, "level", lse, "ab->abc", &type);
-  bd_id power =
-      bd_graph_unary(g, "power", BD_OP_EXP, bd_graph_binary(g, "lowered", BD_OP_SUB, x, level));
-  bd_id sum = bd_graph_sum(g, "sum", power, "abc->ab");
-  return bd_graph_binary(g, "share", BD_OP_DIV, power,
-                         bd_graph_repeat(g, "sums", sum, "ab->abc", &type));
+  bd_id lse = bd_graph_unary(g, name[LSE], BD_OP_LSE, x);
+  bd_id level = bd_graph_repeat(g, name[LEVEL], lse, "ab->abc", &type);
+  bd_id lowered = bd_graph_binary(g, name[LOWERED], BD_OP_SUB, x, level);
+  bd_id power = bd_graph_unary(g, name[POWER], BD_OP_EXP, lowered);
+  bd_id sum = bd_graph_sum(g, name[SUM], power, "abc->ab");
+  return bd_graph_binary(g, name[SHARE], BD_OP_DIV, power,
+                         bd_graph_repeat(g, name[SUMS], sum, "ab->abc", &type));
 }
 
 bd_id bd_transformer_slice(bd_graph_build *g, const char *name, bd_id x, int dim, int64_t start,

@@ -68,13 +68,14 @@ typedef struct bd_transformer_attending {
   int64_t window; // of positions up to its own that one sees, where it is causal; 0: all
   int site;
   bd_id hidden; // of the keys, see bd_transformer_hide; BD_NO_ID: none is
-  bd_id biases; // of relative_attention; BD_NO_ID: there are none
+  bd_id biases; // of relative_attention, or the sinks; BD_NO_ID: there are none
+  bool sinks;   // `biases` are sinks
 } bd_transformer_attending;
 bd_id bd_transformer_attention(bd_graph_build *build, bd_id q, bd_id k, bd_id v,
                                const bd_transformer_attending *how);
 
-// Softmax over the last dimension of x, which has three.
-bd_id bd_transformer_softmax(bd_graph_build *build, bd_id x);
+// Softmax over the last dimension of x, which has three. Names of its values begin with `prefix`.
+bd_id bd_transformer_softmax(bd_graph_build *build, const char *prefix, bd_id x);
 
 // Rows `start` .. `start` + `size` of dimension `dim` of x; x itself where they are all.
 bd_id bd_transformer_slice(bd_graph_build *build, const char *name, bd_id x, int dim, int64_t start,

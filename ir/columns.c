@@ -24,7 +24,9 @@ static bool keeps_last(const bd_op *op) {
 }
 
 bool bd_sums_columns(const bd_function *function, const bd_op *op) {
-  if (op->kind == BD_OP_LAYERNORM_DW || op->kind == BD_OP_RMSNORM_DW) return true;
+  if (op->kind == BD_OP_LAYERNORM_DW || op->kind == BD_OP_RMSNORM_DW ||
+      op->kind == BD_OP_SINKS_GRAD)
+    return true;
   return op->kind == BD_OP_REDUCE_SUM && operand_type(function, op)->rank > 0 &&
          bd_dtype_wide(operand_type(function, op)->dtype) == BD_F32 && keeps_last(op);
 }

@@ -8,7 +8,7 @@
 #define BD_COLUMN_LINE 8 // threads, of 16 bytes each, that read a line of memory
 
 // Whether an op of an spmd function sums f32 or halves over rows into columns, which lie along its
-// first operand's last dimension: a sum, or the gradient of a norm's weights.
+// first operand's last dimension: a sum, or the gradient of a norm's weights or of sinks.
 bool bd_sums_columns(const bd_function *function, const bd_op *op);
 
 // Bytes of a row that each of a block's threads side by side reads at once, if rows are packed: 16

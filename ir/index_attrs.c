@@ -58,6 +58,10 @@ typedef struct attr_rule {
     "softcap", BD_ATTR_REAL, false, 1e-30, HUGE_REAL                                               \
   }
 
+// Query heads of each key-value head.
+#define GROUP_ATTR                                                                                 \
+  { "group", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS }
+
 enum { MOST_ATTRS = 12 };
 
 static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
@@ -127,14 +131,17 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
                     {"turned", BD_ATTR_INT, false, 2, (double)BD_MAX_ELEMENTS},
                     {"last", BD_ATTR_INT, false, 0, 1},
                     {"interleaved", BD_ATTR_INT, false, 0, 1},
-                    {"ramp_begin", BD_ATTR_REAL, false, -HUGE_REAL, HUGE_REAL},
-                    {"ramp_end", BD_ATTR_REAL, false, -HUGE_REAL, HUGE_REAL},
                     {"factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
                     {"low_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
                     {"high_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
-                    {"original_positions", BD_ATTR_REAL, false, 1, HUGE_REAL}},
+                    {"original_positions", BD_ATTR_REAL, false, 1, HUGE_REAL},
+                    {"ramp_low", BD_ATTR_REAL, false, -HUGE_REAL, HUGE_REAL},
+                    {"ramp_high", BD_ATTR_REAL, false, -HUGE_REAL, HUGE_REAL}},
     [BD_OP_ATTENTION] = {ATTENTION_ATTRS, BALANCED_ATTRS, SEEN_ATTRS},
     [BD_OP_ATTENTION_GRAD] = {ATTENTION_ATTRS, BALANCED_ATTRS, SEEN_ATTRS},
+    [BD_OP_SINK_ATTENTION] = {ATTENTION_ATTRS, BALANCED_ATTRS, SEEN_ATTRS},
+    [BD_OP_ROW_PRODUCTS] = {GROUP_ATTR},
+    [BD_OP_SINKS_GRAD] = {GROUP_ATTR},
     [BD_OP_RELATIVE_ATTENTION] = {ATTENTION_ATTRS, BALANCED_ATTRS},
     [BD_OP_RELATIVE_ATTENTION_GRAD] = {ATTENTION_ATTRS, BALANCED_ATTRS},
     [BD_OP_CONV] = {WINDOW_ATTRS, CONV_ATTRS},
@@ -165,15 +172,11 @@ static bd_status check_attr(const bd_inference *inference, const attr_rule *rule
   return BD_OK;
 }
 
-// Numbers are turned in pairs, all of a head or some at either end. A ramp ends behind where it
-// begins.
+// Numbers are turned in pairs, all of a head or some at either end.
 static bd_status check_turned(const bd_inference *inference) {
   const bd_op *op = inference->op;
   const bd_type *x = inference->in[0];
   int64_t turned = x->rank == 4 ? bd_op_int(op, "turned", x->dims[3]) : 0;
-  if (bd_op_find_attr(op, "ramp_end") &&
-      !(bd_op_real(op, "ramp_end", 0) > bd_op_real(op, "ramp_begin", 0)))
-    return bd_inference_fail(inference, "attribute ramp_end must be more than ramp_begin");
   if (turned % 2 == 0 && (x->rank != 4 || turned <= x->dims[3])) return BD_OK;
   if (!bd_op_find_attr(op, "turned"))
     return bd_inference_fail(inference, "the last dimension must be even, not %s",
@@ -183,11 +186,21 @@ static bd_status check_turned(const bd_inference *inference) {
       bd_type_describe(inference->ctx, x), (long long)turned);
 }
 
+static bd_status check_ramp(const bd_inference *inference) {
+  const bd_op *op = inference->op;
+  bool low = bd_op_find_attr(op, "ramp_low"), high = bd_op_find_attr(op, "ramp_high");
+  if (low != high || (low && !bd_op_find_attr(op, "factor")))
+    return bd_inference_fail(inference, "attributes ramp_low and ramp_high go together and with "
+                                        "factor");
+  if (!low || bd_op_real(op, "ramp_low", 0) < bd_op_real(op, "ramp_high", 0)) return BD_OK;
+  return bd_inference_fail(inference, "attribute ramp_low must be less than ramp_high");
+}
+
 // A window is of what a causal mask leaves, and leaves every query a key.
 static bd_status check_window(const bd_inference *inference) {
   const bd_op *op = inference->op;
   int query = bd_op_is_attention_grad(op->kind) ? 1 : 0;
-  if (op->kind != BD_OP_ATTENTION && op->kind != BD_OP_ATTENTION_GRAD)
+  if (op->kind == BD_OP_RELATIVE_ATTENTION || op->kind == BD_OP_RELATIVE_ATTENTION_GRAD)
     return bd_inference_fail(inference, "takes no attribute window");
   if (!bd_op_int(op, "causal", 0))
     return bd_inference_fail(inference, "attribute window needs causal=1");
@@ -240,5 +253,7 @@ bd_status bd_inference_check_attrs(const bd_inference *inference) {
                              "\"e4m3,e5m2\" or \"e5m2,e4m3\"",
                              formats, bd_dtype_name(inference->in[0]->dtype));
   if (bd_op_attends(op->kind)) return check_attention(inference);
-  return op->kind == BD_OP_ROPE ? check_turned(inference) : BD_OK;
+  if (op->kind != BD_OP_ROPE) return BD_OK;
+  BD_TRY(check_ramp(inference));
+  return check_turned(inference);
 }

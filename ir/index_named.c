@@ -207,6 +207,7 @@ static bd_status infer_attention(bd_inference *inference) {
   BD_TRY(add_attention_loops(inference, 0, 1));
   inference->out[0] = attended_type(inference, 0);
   inference->out[1] = bd_type_make(BD_F32, 3, inference->in[0]->dims);
+  if (inference->op->kind == BD_OP_SINK_ATTENTION) return bd_infer_sinks(inference, 0, 3);
   return inference->op->kind == BD_OP_ATTENTION ? BD_OK : add_biases(inference, 0, 3);
 }
 
@@ -251,6 +252,8 @@ bd_named_rule bd_named_rule_find(const char *name) {
       {"grouped_contract_dw", infer_grouped_contract_dw},
       {"attention", infer_attention},
       {"attention_grad", infer_attention_grad},
+      {"row_products", bd_infer_row_products},
+      {"sinks_grad", bd_infer_sinks_grad},
       {"conv", bd_infer_conv},
       {"conv_dx", bd_infer_conv_dx},
       {"conv_dw", bd_infer_conv_dw},

@@ -58,6 +58,11 @@ bd_status bd_infer_topk(bd_inference *inference);
 bd_status bd_infer_route(bd_inference *inference);
 bd_status bd_infer_search(bd_inference *inference);
 
+// Rules of ir/index_sinks.c. `bd_infer_sinks` maps the sinks of attention, operand `sinks`, whose
+// queries are operand `query` and mapped already.
+bd_status bd_infer_sinks(bd_inference *inference, int query, int sinks);
+bd_status bd_infer_row_products(bd_inference *inference);
+bd_status bd_infer_sinks_grad(bd_inference *inference);
 // Rules of ir/index_windows.c.
 bd_status bd_infer_unfold(bd_inference *inference);
 bd_status bd_infer_fold(bd_inference *inference);

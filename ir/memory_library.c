@@ -99,7 +99,8 @@ static int64_t wanted_bytes(const bd_function *function, const bd_op *op, bool o
 
 bool bd_attention_suits_library(const bd_function *function, const bd_op *op) {
   bool gradient = op->kind == BD_OP_ATTENTION_GRAD;
-  if (op->kind != BD_OP_ATTENTION && !gradient) return false;
+  bool forward = op->kind == BD_OP_ATTENTION || op->kind == BD_OP_SINK_ATTENTION;
+  if (!forward && !gradient) return false;
   const bd_value *values = function->values;
   bd_dtype dtype = values[op->in[0]].type.dtype;
   if ((dtype != BD_BF16 && dtype != BD_F16) || bd_op_real(op, "dropout", 0) > 0 ||

@@ -33,7 +33,8 @@ bool bd_op_is_product(bd_op_kind kind) {
 }
 
 bool bd_op_is_attention(bd_op_kind kind) {
-  return kind == BD_OP_ATTENTION || kind == BD_OP_RELATIVE_ATTENTION;
+  return kind == BD_OP_ATTENTION || kind == BD_OP_SINK_ATTENTION ||
+         kind == BD_OP_RELATIVE_ATTENTION;
 }
 
 bool bd_op_is_attention_grad(bd_op_kind kind) {

@@ -44,7 +44,7 @@ bool bd_op_find(const char *name, bd_op_kind *out_kind);
 // A matrix product, of rows in groups or of all.
 bool bd_op_is_product(bd_op_kind kind);
 bool bd_op_is_grouped(bd_op_kind kind); // of rows in groups
-// Attention, with biases by relative position or without; its gradient, of either.
+// Attention, with sinks, with biases by relative position or plain; its gradient, of any.
 bool bd_op_is_attention(bd_op_kind kind);
 bool bd_op_is_attention_grad(bd_op_kind kind);
 bool bd_op_attends(bd_op_kind kind); // either

@@ -220,22 +220,22 @@ static bd_status find_rows(const bd_routing *r, bd_id mark, bd_id arrived, bd_id
 // Who sits in each row: of the queue, or its count where nobody does, and of the tokens, or -1. Of
 // all experts' queues one after another, the first item to have come so far that it lies behind the
 // row sits there, if it chose the expert that the row belongs to.
-static bd_status find_row_sitters(const bd_routing *r, bd_id arrived, bd_id ends, bd_id *out_item,
-                                  bd_id *out_token) {
+static bd_status find_row_sitters(const bd_routing *r, bd_id arrived, bd_id ends, bd_id *out_expert,
+                                  bd_id *out_item, bd_id *out_token) {
   int64_t count = r->choices * r->sequence, rows = bd_routing_rows(r);
   bd_type type = typed(BD_I32, 2, rows, 0, 0);
-  bd_id at, expert, own, items, experts, sequence, none, mine, inside, there;
+  bd_id at, own, items, experts, sequence, none, mine, inside, there;
   BD_TRY(emit_rule(r, "row_by_expert", BD_OP_PERMUTE, "abc->acb", arrived, &at));
   BD_TRY(emit_shaped(r, "row_queues", 2, r->experts * count, 0, 0, at, &at));
   BD_TRY(emit_search(r, "queued", rows, at, &at));
-  BD_TRY(emit_search(r, "row_expert", rows, ends, &expert));
+  BD_TRY(emit_search(r, "row_expert", rows, ends, out_expert));
   BD_TRY(emit_fill(r, "items", &type, (double)count, &items));
   BD_TRY(emit_fill(r, "experts", &type, (double)r->experts, &experts));
   BD_TRY(emit_fill(r, "tokens", &type, (double)r->sequence, &sequence));
   BD_TRY(emit_fill(r, "no_token", &type, -1, &none));
   BD_TRY(emit_two(r, "queue_expert", BD_OP_DIV, at, items, &own));
-  BD_TRY(emit_two(r, "is_of_expert", BD_OP_EQ, own, expert, &mine));
-  BD_TRY(emit_two(r, "is_within", BD_OP_LT, expert, experts, &inside));
+  BD_TRY(emit_two(r, "is_of_expert", BD_OP_EQ, own, *out_expert, &mine));
+  BD_TRY(emit_two(r, "is_within", BD_OP_LT, *out_expert, experts, &inside));
   BD_TRY(emit_two(r, "is_taken", BD_OP_AND, mine, inside, &there));
   BD_TRY(emit_two(r, "queue_item", BD_OP_MOD, at, items, &at));
   BD_TRY(emit_select(r, "item", there, at, items, out_item));
@@ -250,7 +250,7 @@ static bd_status find_all(const bd_routing *r, bd_id choice, bd_routed *out, bd_
                           bd_id *out_item) {
   bd_id arrived, starts;
   BD_TRY(count_arrivals(r, out->mark, &arrived));
-  out->ends = BD_NO_ID;
+  out->ends = out->expert = BD_NO_ID;
   if (r->capacity > 0) {
     BD_TRY(find_places(r, choice, out->mark, arrived, out_place));
     return find_sitters(r, arrived, out_item, &out->from);
@@ -258,7 +258,7 @@ static bd_status find_all(const bd_routing *r, bd_id choice, bd_routed *out, bd_
   BD_TRY(find_ends(r, out->mark, &out->ends, &starts));
   BD_TRY(count_rows(r, arrived, starts, &arrived));
   BD_TRY(find_rows(r, out->mark, arrived, out_place));
-  return find_row_sitters(r, arrived, out->ends, out_item, &out->from);
+  return find_row_sitters(r, arrived, out->ends, &out->expert, out_item, &out->from);
 }
 
 // Whether all that is counted is a number in i32.

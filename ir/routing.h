@@ -25,6 +25,8 @@ typedef struct bd_routed {
   bd_id from;   // i32 [batch, expert, place, 1]: the token that sits there; -1: none
   bd_id weight; // f32 [batch, expert, place]: its weight for the expert; 0: none
   bd_id ends;   // i32 [batch, expert]: the row behind each expert's; with places BD_NO_ID
+  bd_id expert; // i32 [batch, row]: whose row it is, `experts` of those behind the last end; with
+                // places BD_NO_ID
 } bd_routed;
 
 // What the first row of an expert is a multiple of, where no token is dropped: products on GPUs

@@ -172,6 +172,12 @@ void bd_rt_attention_backward(bd_rt *rt, const bd_rt_attention *shape, const bd_
                               const void *dout, const void *q, const void *k, const void *v,
                               const void *out, const float *lse, void *dq, void *dk, void *dv,
                               void *workspace);
+// Forward with a sink for each head, of the type of q: rows' sums of powers have exp(sink) as well,
+// and backward is the same.
+void bd_rt_sink_attention_forward(bd_rt *rt, const bd_rt_attention *shape,
+                                  const bd_rt_random *random, const void *q, const void *k,
+                                  const void *v, const void *sinks, void *out, float *lse,
+                                  void *workspace);
 // The same with biases [heads, places] that are added to the scores: that of key j and query i is
 // at place j - i + far, or the nearest there is; far is places - 1 (`causal`) or half of it.
 // dbiases, f32, has the sums over the samples; backward's workspace has
@@ -190,6 +196,8 @@ void bd_rt_relative_attention_backward(bd_rt *rt, const bd_rt_attention *shape,
 // kernels are to do it.
 int bd_rt_attend(bd_rt *rt, const bd_rt_attention *shape, const void *q, const void *k,
                  const void *v, void *out, void *lse);
+int bd_rt_attend_with_sinks(bd_rt *rt, const bd_rt_attention *shape, const void *q, const void *k,
+                            const void *v, const void *sinks, void *out, void *lse);
 int bd_rt_attend_grad(bd_rt *rt, const bd_rt_attention *shape, const void *dout, const void *q,
                       const void *k, const void *v, const void *out, const void *lse, void *dq,
                       void *dk, void *dv, void *sums);

@@ -18,7 +18,7 @@ BRAID_RT_SOURCES = \
   runtime/cuda/pipe.c runtime/cuda/lines.c runtime/cuda/dnn.c runtime/cuda/dnn_plan.c runtime/cuda/dnn_rank.c runtime/cuda/attention.c runtime/cuda/attention_graph.c runtime/cuda/attention_tiles.c runtime/cuda/convolve.c runtime/cuda/convolve_graph.c runtime/cuda/product.c runtime/cuda/tune.c runtime/cuda/tune_product.c runtime/cuda/tune_file.c
 # The files of the runtime's kernels: NAME.cu for the device, of which build/runtime/cuda/NAME.fatbin is made, and NAME.c, which
 # starts what is in it. The list is that of runtime/cuda/kernels.def. BRAID_RT_COMPILER makes machine code and PTX of a NAME.cu.
-BRAID_RT_KERNELS = optimizer update adafactor adafactor_updates adafactor_means parts weights embed conv maxpool float8 kept tiles
+BRAID_RT_KERNELS = optimizer update adafactor adafactor_updates adafactor_means parts weights embed conv maxpool float8 kept tiles sinks
 BRAID_RT_FATBINS = $(BRAID_RT_KERNELS:%=build/runtime/cuda/%.fatbin)
 BRAID_RT_COMPILER = build/runtime/cuda/compile_kernels
 BRAID_RT_CC = cc

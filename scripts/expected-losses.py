@@ -140,7 +140,8 @@ CORRECTION = "mlp.gate.e_score_correction_bias"
 # Of each family with experts: their names and those of the matrices that gate, go down and go up, and the members
 # that say how many there are and how wide each is.
 MIXTURES = {"mixtral": ("block_sparse_moe.", ("w1", "w2", "w3"), "num_local_experts", "intermediate_size"),
-            "qwen3_moe": ("mlp.", ("gate_proj", "down_proj", "up_proj"), "num_experts", "moe_intermediate_size")}
+            "qwen3_moe": ("mlp.", ("gate_proj", "down_proj", "up_proj"), "num_experts", "moe_intermediate_size"),
+            "gpt_oss": ("mlp.", None, "num_local_experts", "intermediate_size")}
 
 
 # Of each family whose norms are not Llama's: those of what attention reads and gives, and of what the perceptron does.
@@ -173,7 +174,9 @@ def llama_shapes(c):
         else:
             matrices += [("self_attn.q_proj", queries, width), ("self_attn.k_proj", keys, width),
                          ("self_attn.v_proj", keys, width)]
-        if c["model_type"] in MIXTURES and layer not in c.get("mlp_only_layers", []):
+        if c["model_type"] == "gpt_oss":
+            shapes |= gpt_oss_shapes(c, h)
+        elif c["model_type"] in MIXTURES and layer not in c.get("mlp_only_layers", []):
             moe, parts, count, own = MIXTURES[c["model_type"]]
             matrices.append((moe + "gate", c[count], width))
             for expert in range(c[count]):
@@ -186,7 +189,8 @@ def llama_shapes(c):
                          ("mlp.down_proj", width, inner)]
         for name, rows, columns in matrices:
             shapes[f"{h}{name}.weight"] = [rows, columns]
-            if c["model_type"] == "qwen2" and name[-6:] in ("q_proj", "k_proj", "v_proj"):
+            biased = {"qwen2": ("q_proj", "k_proj", "v_proj"), "gpt_oss": ("q_proj", "k_proj", "v_proj", "o_proj")}
+            if name[-6:] in biased.get(c["model_type"], ()):
                 shapes[f"{h}{name}.bias"] = [rows]
     return shapes
 
@@ -225,6 +229,15 @@ def deepseek_shapes(c):
             shapes |= {f"{h}{name}gate_proj.weight": [inner, width], f"{h}{name}up_proj.weight": [inner, width],
                        f"{h}{name}down_proj.weight": [width, inner]}
     return shapes
+
+
+def gpt_oss_shapes(c, h):
+    """Of a layer, what others do not have."""
+    width, inner, count, e = c["hidden_size"], c["intermediate_size"], c["num_local_experts"], h + "mlp.experts."
+    shapes = {h + "self_attn.sinks": [c["num_attention_heads"]],
+              e + "gate_up_proj": [count, width, 2 * inner], e + "gate_up_proj_bias": [count, 2 * inner],
+              e + "down_proj": [count, inner, width], e + "down_proj_bias": [count, width]}
+    return shapes | dense_shapes(h + "mlp.router", count, width)
 
 
 def neox_shapes(c):
@@ -310,19 +323,22 @@ def t5_inner(c):
 
 
 def initial_weights(shapes, dtype, gains=1.0):
-    """Uniform: matrices around 0, gains around 1 or `gains`, biases around 0, none of them constant."""
+    """Uniform: matrices around 0, gains around 1 or `gains`, biases around 0, none of them constant; some that a
+    clamp is to cut, or that are to weigh as much as scores, further from 0."""
     weights = {}
     for number, (name, shape) in enumerate(sorted(shapes.items())):
         gain = len(shape) == 1 and name.endswith("weight")
         scale, middle = (0.15, 0.0) if len(shape) >= 2 else (0.1, gains if gain else 0.0)
+        scale = {"gate_up_proj_bias": 9.0, "sinks": 2.0}.get(name.rsplit(".", 1)[-1], scale)
         draws = [philox((e, 0, number, 0), (SEED, 0))[0] >> 8 for e in range(math.prod(shape))]
         values = torch.tensor([middle + scale * (2 * u / 2**24 - 1) for u in draws], dtype=torch.float32)
         weights[name] = values.reshape(shape).to(dtype)
     return weights
 
 
-def attend(q, k, v, causal=True, padding=None, window=None, scale=None, softcap=None):
-    """Attention of [batch, head, token, channel]; no one reads tokens that are padding, or as far back as the window."""
+def attend(q, k, v, causal=True, padding=None, window=None, scale=None, softcap=None, sinks=None):
+    """Attention of [batch, head, token, channel]; no one reads tokens that are padding, or as far back as the window.
+    A head's sink is one more score of each row."""
     length = q.shape[2]
     scores = cap(q @ k.transpose(2, 3) * (scale or q.shape[3] ** -0.5), softcap)
     hidden = torch.ones(length, length, dtype=torch.bool).triu(1) & causal
@@ -330,7 +346,11 @@ def attend(q, k, v, causal=True, padding=None, window=None, scale=None, softcap=
         hidden = hidden | torch.ones(length, length, dtype=torch.bool).tril(-window)
     if padding is not None:
         hidden = hidden | padding[:, None, None]
-    return torch.softmax(scores.masked_fill(hidden, -math.inf), 3) @ v
+    scores = scores.masked_fill(hidden, -math.inf)
+    if sinks is None:
+        return torch.softmax(scores, 3) @ v
+    sinks = sinks[None, :, None, None].expand(*scores.shape[:3], 1)
+    return torch.softmax(torch.cat((scores, sinks), 3), 3)[..., :-1] @ v
 
 
 def split_heads(x, heads):
@@ -381,14 +401,29 @@ def split_fused(c, w):
     return w
 
 
-def rotate(x, theta, share=1.0, factor=1):
-    """Rotary positions divided by a factor, channel i paired with i + half; of the first channels, a share of them."""
+def yarn(scaling, theta, half):
+    """By how much each pair is slowed, and what YaRN (Peng et al. 2023) multiplies what is turned with."""
+    def pair(turns):
+        return half * math.log(scaling["original_max_position_embeddings"] / (turns * 2 * math.pi)) / math.log(theta)
+    low, high = max(pair(scaling["beta_fast"]), 0), min(pair(scaling["beta_slow"]), 2 * half - 1)
+    slowed = ((torch.arange(half).double() - low) / (high - low)).clamp(0, 1)
+    return slowed / scaling["factor"] + 1 - slowed, 0.1 * math.log(scaling["factor"]) + 1
+
+
+def rotate(x, theta, share=1.0, scaling=None):
+    """Rotary positions, divided by a factor or slowed as YaRN does, channel i paired with i + half; of the first
+    channels, a share of them."""
     turned = int(x.shape[3] * share)
     if turned < x.shape[3]:
-        return torch.cat((rotate(x[..., :turned], theta, 1.0, factor), x[..., turned:]), 3)
+        return torch.cat((rotate(x[..., :turned], theta, 1.0, scaling), x[..., turned:]), 3)
     half = x.shape[3] // 2
     frequency = theta ** (-torch.arange(half, dtype=x.dtype) / half)
-    angle = torch.arange(x.shape[2], dtype=x.dtype)[:, None] * (frequency / factor)
+    if scaling and scaling["rope_type"] == "yarn":
+        slower, amplitude = yarn(scaling, theta, half)
+        x, frequency = amplitude * x, frequency * slower
+    elif scaling:
+        frequency = frequency / scaling["factor"]
+    angle = torch.arange(x.shape[2], dtype=x.dtype)[:, None] * frequency
     a, b = x[..., :half], x[..., half:]
     return torch.cat((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), 3)
 
@@ -417,6 +452,25 @@ class Experts:
             y = y + weight[:, expert, None] * ((functional.silu(flat @ gate) * (flat @ up)) @ down)
         return y.reshape(x.shape)
 
+    def perceive_clamped(self, x, h):
+        """gpt-oss: all experts in one tensor, columns of gate and up in turn; the loss of uneven load takes the
+        softmax of what experts weigh."""
+        w, e = self.w, h + "experts."
+        flat = x.reshape(-1, self.c["hidden_size"])
+        best, which = torch.topk(flat @ w[h + "router.weight"].T + w[h + "router.bias"],
+                                 self.c["num_experts_per_tok"], 1)
+        mark = functional.one_hot(which, self.count)
+        weight = (mark * torch.softmax(best, 1)[:, :, None]).sum(1)
+        self.shares.append(torch.softmax(weight, 1))
+        self.chosen.append(mark)
+        y = 0
+        for expert in range(self.count):
+            both = flat @ w[e + "gate_up_proj"][expert] + w[e + "gate_up_proj_bias"][expert]
+            gate, up = both[:, ::2].clamp(max=7.0), both[:, 1::2].clamp(-7.0, 7.0)
+            gated = (up + 1) * gate * torch.sigmoid(1.702 * gate)
+            y = y + weight[:, expert, None] * (gated @ w[e + "down_proj"][expert] + w[e + "down_proj_bias"][expert])
+        return y.reshape(x.shape)
+
     def balance(self):
         if not self.c["output_router_logits"]:
             return 0
@@ -426,7 +480,7 @@ class Experts:
 
 def llama_window(c, layer):
     """How many tokens up to its own one sees; None: all."""
-    if c["model_type"].startswith("qwen"):
+    if c["model_type"].startswith("qwen") or c["model_type"] == "gpt_oss":
         slides = c.get("use_sliding_window") and layer >= c.get("max_window_layers", 28)
         if "layer_types" in c:
             slides = c["layer_types"][layer] == "sliding_attention"
@@ -442,10 +496,10 @@ PATTERNS = {"gemma2": 2, "gemma3_text": 6}
 
 
 def llama_turn(c, layer):
-    """The base of rotary positions, and what they are divided by."""
+    """The base of rotary positions, and how they are scaled."""
     if "rope_local_base_freq" in c and llama_window(c, layer):
-        return c["rope_local_base_freq"], 1
-    return c["rope_theta"], (c.get("rope_scaling") or {}).get("factor", 1)
+        return c["rope_local_base_freq"], None
+    return c["rope_theta"], c.get("rope_scaling")
 
 
 def cap(x, most):
@@ -474,8 +528,8 @@ def llama_logits(c, w, tokens):
         y = project(x, f"{h}{letter}_proj")
         y = split_heads(norm(y, f"{h}{letter}_norm") if whole else y, count)
         y = norm(y, f"{h}{letter}_norm") if f"{h}{letter}_norm.weight" in w and not whole else y
-        base, factor = llama_turn(c, layer)
-        return rotate(y, base, c.get("partial_rotary_factor", 1.0), factor)
+        base, scaling = llama_turn(c, layer)
+        return rotate(y, base, c.get("partial_rotary_factor", 1.0), scaling)
 
     experts = Experts(c, w) if c["model_type"] in MIXTURES else None
     gemma = c["model_type"].startswith("gemma")
@@ -490,11 +544,13 @@ def llama_logits(c, w, tokens):
         q, k = (turned(n, h + "self_attn.", letter, count, layer) for letter, count in (("q", heads), ("k", groups)))
         v = split_heads(project(n, h + "self_attn.v_proj"), groups)
         k, v = (part.repeat_interleave(heads // groups, 1) for part in (k, v))
-        y = attend(q, k, v, window=llama_window(c, layer), scale=scale, softcap=c.get("attn_logit_softcapping"))
+        y = attend(q, k, v, window=llama_window(c, layer), scale=scale, softcap=c.get("attn_logit_softcapping"),
+                   sinks=w.get(h + "self_attn.sinks"))
         x = x + normed(project(join_heads(y), h + "self_attn.o_proj"), h, attention_out)
         n = normed(x, h, perceptron_in)
         if experts and layer not in c.get("mlp_only_layers", []):
-            x = x + experts.perceive(n, h + MIXTURES[c["model_type"]][0])
+            perceive = experts.perceive if experts.parts else experts.perceive_clamped
+            x = x + perceive(n, h + MIXTURES[c["model_type"]][0])
             continue
         gated = activation(project(n, h + "mlp.gate_proj")) * project(n, h + "mlp.up_proj")
         x = x + normed(project(gated, h + "mlp.down_proj"), h, perceptron_out)
@@ -727,6 +783,7 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "qwen3": (llama_shapes, llama_logits, None, "Qwen3ForCausalLM"),
             "qwen3_moe": (llama_shapes, llama_logits, None, "Qwen3MoeForCausalLM"),
             "windows": (llama_shapes, llama_logits, None, "Qwen3ForCausalLM"), # of some layers
+            "gpt_oss": (llama_shapes, llama_logits, None, "GptOssForCausalLM"),
             "phi3": (llama_shapes, llama_logits, None, "Phi3ForCausalLM"),
             "gemma": (llama_shapes, llama_logits, None, "GemmaForCausalLM"),
             "gemma2": (llama_shapes, llama_logits, None, "Gemma2ForCausalLM"),

@@ -270,6 +270,7 @@ LLVMValueRef bd_attention_slope(bd_attention *a, LLVMValueRef score) {
 
 typedef struct forward {
   bd_heads q, k, v, out, lse;
+  bool has_sinks;
   bd_square scores;
   bd_strip sums;
   LLVMValueRef most[BD_TILE_MOST_ROWS],
@@ -338,10 +339,12 @@ static void attend(bd_attention *a, LLVMValueRef head, LLVMValueRef first, void 
   a->kv_head = LLVMBuildSDiv(g->b, head, bd_gen_long(g, a->group), "");
   bd_attention_load_biases(a);
   bd_strip_clear(&a->tiles, &f->sums);
+  LLVMValueRef most =
+      f->has_sinks ? bd_attention_sink(a, 3) : bd_gen_real(g, a->window ? -FLT_MAX : -INFINITY);
   for (int i = 0; i < a->tiles.rows; i++) {
     query[i] = LLVMBuildNSWAdd(g->b, first, bd_tiles_row(&a->tiles, i), "");
-    LLVMBuildStore(g->b, bd_gen_real(g, a->window ? -FLT_MAX : -INFINITY), f->most[i]);
-    LLVMBuildStore(g->b, bd_gen_real(g, 0.0), f->total[i]);
+    LLVMBuildStore(g->b, most, f->most[i]);
+    LLVMBuildStore(g->b, bd_gen_real(g, f->has_sinks ? 1.0 : 0.0), f->total[i]);
   }
   bd_rows q = bd_attention_rows(a, &f->q, head, first, a->tq);
   LLVMValueRef from = bd_attention_first(a, first), to = bd_attention_end(a, first);
@@ -369,6 +372,7 @@ bd_status bd_gen_attention(bd_gen *g) {
                .v = bd_attention_in(&a, 2),
                .out = bd_attention_out(&a, 0),
                .lse = bd_attention_out(&a, 1),
+               .has_sinks = g->op->kind == BD_OP_SINK_ATTENTION,
                .scores = bd_square_create(&a.tiles),
                .sums = bd_strip_create(&a.tiles, a.values)};
   for (int i = 0; i < a.tiles.rows; i++) {

@@ -80,6 +80,12 @@ bool bd_attention_has_few_blocks(int64_t heads, int64_t queries, int64_t keys);
 // where it ends; i64. Of the first tile some of the queries may see none.
 LLVMValueRef bd_attention_first(bd_attention *a, LLVMValueRef first);
 LLVMValueRef bd_attention_end(bd_attention *a, LLVMValueRef first);
+// The kernel that makes the product of each row of `out` and its gradient. `heads`: the loop over
+// them.
+void bd_attention_row_products(bd_attention *a, int heads, const bd_heads *dout,
+                               const bd_heads *out, const bd_heads *to);
+// Where there are sinks, operand `operand`: that of the head in work, f32.
+LLVMValueRef bd_attention_sink(bd_attention *a, int operand);
 // The score of a query and a key from their product; and where scores are capped, its derivative by
 // what it was before.
 LLVMValueRef bd_attention_score(bd_attention *a, LLVMValueRef product, LLVMValueRef query,

@@ -22,53 +22,11 @@ static LLVMValueRef tile_sums(bd_attention *a) {
   return bd_panel_at(a->g, bd_gen_f32(a->g), scratch(a).access.base, from);
 }
 
-typedef struct products {
-  int t, h, d; // loops
-  bd_access dout, out, to;
-  LLVMValueRef sum;
-} products;
-
-static void add_product(bd_gen *g, void *user) {
-  products *p = user;
-  LLVMValueRef dout = bd_gen_load(g, &p->dout), out = bd_gen_load(g, &p->out);
-  bd_gen_sum_add(g, p->sum, LLVMBuildFMul(g->b, dout, out, ""));
-}
-
-static void row_product(bd_gen *g, void *user) {
-  products *p = user;
-  p->sum = bd_gen_sum_begin(g);
-  bd_gen_lanes(g, p->d, BD_GEN_LANES, add_product, p);
-  LLVMValueRef sum = bd_gen_sum_end(g, p->sum);
-  bd_gen_store(g, &p->to, LLVMBuildFPTrunc(g->b, sum, bd_gen_f32(g), ""));
-}
-
-static bd_access along_rows(const products *p, const bd_heads *tensor, int kv) {
-  bd_access access = tensor->access;
-  access.stride[kv] = 0;
-  access.stride[p->t] = tensor->row;
-  access.stride[p->h] = tensor->head;
-  access.stride[p->d] = tensor->width ? 1 : 0;
-  return access;
-}
-
 static void row_products(bd_attention *a) {
-  bd_gen *g = a->g;
-  int b = bd_index_find(&g->map, 'b'), kv = bd_index_find(&g->map, 'k');
   bd_heads dout = bd_attention_in(a, 0), out = bd_attention_in(a, 4), to = scratch(a);
-  products p = {.t = bd_index_find(&g->map, 't'),
-                .h = bd_attention_loop(g, &g->loop[kv], a->group),
-                .d = bd_gen_own_loop(g, a->values)};
-  p.dout = along_rows(&p, &dout, kv);
-  p.out = along_rows(&p, &out, kv);
-  p.to = along_rows(&p, &to, kv);
-  bd_gen_pack(g, p.d, BD_GEN_ALIGNED, 2, (const bd_access *const[]){&p.dout, &p.out});
-  bd_gen_nest nest = {.outer_count = 3,
-                      .outer = {b, p.t, p.h},
-                      .lane_loop = p.d,
-                      .work = a->values,
-                      .threads = bd_gen_row_threads(g, p.d),
-                      .meets = true};
-  bd_gen_items(g, &nest, row_product, &p);
+  int kv = bd_index_find(&a->g->map, 'k');
+  int heads = bd_attention_loop(a->g, &a->g->loop[kv], a->group);
+  bd_attention_row_products(a, heads, &dout, &out, &to);
 }
 
 typedef struct backward {

@@ -314,6 +314,8 @@ bd_status bd_gen_xent(bd_gen *g);
 bd_status bd_gen_xent_grad(bd_gen *g);
 bd_status bd_gen_attention(bd_gen *g);      // GPU
 bd_status bd_gen_attention_grad(bd_gen *g); // GPU
+bd_status bd_gen_row_products(bd_gen *g);
+bd_status bd_gen_sinks_grad(bd_gen *g);
 
 // Elementwise kernels over the loops `order` (slowest first): merges loops that lie contiguously in
 // every access, then runs `body` in lanes along the last.

@@ -46,6 +46,9 @@ static const bd_gen_emitter emitters[BD_OP_KIND_COUNT] = {
     [BD_OP_XENT_GRAD] = bd_gen_xent_grad,
     [BD_OP_ATTENTION] = bd_gen_attention,
     [BD_OP_ATTENTION_GRAD] = bd_gen_attention_grad,
+    [BD_OP_SINK_ATTENTION] = bd_gen_attention,
+    [BD_OP_ROW_PRODUCTS] = bd_gen_row_products,
+    [BD_OP_SINKS_GRAD] = bd_gen_sinks_grad,
     [BD_OP_RELATIVE_ATTENTION] = bd_gen_attention,
     [BD_OP_RELATIVE_ATTENTION_GRAD] = bd_gen_attention_grad,
 };

@@ -90,7 +90,7 @@ static bd_status scale_scores(bd_ctx *ctx, const bd_json *json, bool third, bd_l
   double share = 0, factor = 1;
   BD_TRY(read_scaling(ctx, json, "mscale_all_dim", &share));
   BD_TRY(read_scaling(ctx, json, "factor", &factor));
-  double scale = bd_hf_rotary_magnitude(factor, share);
+  double scale = bd_hf_yarn_amplitude(factor, share);
   if (third)
     c->attention_scale *= scale * scale;
   else if (scale != 1)
@@ -98,7 +98,7 @@ static bd_status scale_scores(bd_ctx *ctx, const bd_json *json, bool third, bd_l
             "\"mscale_all_dim\" does not change the scale of attention, as transformers 4.57 has "
             "it of deepseek_v2; DeepSeek's own code multiplies it by %g",
             scale * scale);
-  if (c->rotary.magnitude > 0) latent.turned_scale = c->rotary.magnitude * c->rotary.magnitude;
+  if (c->rotary.amplitude > 0) latent.turned_scale = c->rotary.amplitude * c->rotary.amplitude;
   bd_latent *kept = BD_NEW(ctx->arena, bd_latent);
   *kept = latent;
   c->latent = kept;

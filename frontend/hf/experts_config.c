@@ -19,10 +19,8 @@ const char *const bd_hf_qwen3_moe_keys[] = {"moe_intermediate_size", "head_dim",
                                             "mlp_only_layers",       "router_aux_loss_coef",
                                             "expert_capacity",       NULL};
 
-// What both have: how many experts, the member `key`, and how tokens are shared out. The loss of
-// uneven load is part of the loss where the router's outputs are asked for.
-static bd_status read_mixture(bd_ctx *ctx, const bd_json *json, const char *key,
-                              bd_llama_config *c) {
+bd_status bd_hf_read_mixture(bd_ctx *ctx, const bd_json *json, const char *key,
+                             bd_llama_config *c) {
   bool balanced = false;
   BD_TRY(bd_json_int(ctx, json, key, false, 1, BD_MAX_STACK, &c->experts));
   BD_TRY(bd_json_int(ctx, json, "num_experts_per_tok", false, 1, BD_MAX_NAMED_ROWS, &c->choices));
@@ -39,7 +37,7 @@ static bd_status read_mixture(bd_ctx *ctx, const bd_json *json, const char *key,
 bd_status bd_hf_read_mixtral(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   double noise = 0;
   BD_TRY(bd_hf_extent(ctx, json, "sliding_window", &c->window));
-  BD_TRY(read_mixture(ctx, json, "num_local_experts", c));
+  BD_TRY(bd_hf_read_mixture(ctx, json, "num_local_experts", c));
   BD_TRY(bd_json_real(ctx, json, "router_jitter_noise", false, 0, 1, &noise));
   const bd_hf_size sizes[] = {
       {"num_local_experts", c->experts}, {"num_experts_per_tok", c->choices}, {0}};
@@ -89,7 +87,7 @@ bd_status bd_hf_read_qwen3_moe(bd_ctx *ctx, const bd_json *json, bd_llama_config
   BD_TRY(bd_hf_agree_keys(ctx, json, "num_experts", "num_local_experts"));
   BD_TRY(bd_hf_read_normed(ctx, json, c));
   BD_TRY(bd_hf_window_of_all(ctx, json, c));
-  BD_TRY(read_mixture(ctx, json, count, c));
+  BD_TRY(bd_hf_read_mixture(ctx, json, count, c));
   BD_TRY(read_plain_layers(ctx, json, c));
   BD_TRY(bd_json_bool(ctx, json, "norm_topk_prob", false, &of_chosen));
   c->raw_shares = !of_chosen;

@@ -46,6 +46,10 @@ BD_NODISCARD bd_status bd_hf_check_architectures(bd_ctx *ctx, const bd_json *jso
 // Of the member, or of the whole where it is absent.
 bd_loc bd_hf_place(const bd_json *json, const char *key);
 
+// Refuses a folder whose weights are quantized.
+BD_NODISCARD bd_status bd_hf_check_quantized(bd_ctx *ctx, const char *folder, const bd_json *json,
+                                             const char *model_type);
+
 // Members that every family shares. Absent members take the value that is in `*out` already, as
 // transformers writes only what differs from its defaults.
 BD_NODISCARD bd_status bd_hf_extent(bd_ctx *ctx, const bd_json *json, const char *key,

@@ -74,8 +74,7 @@ static bd_status read_head_width(bd_ctx *ctx, const bd_json *json, bd_llama_conf
 // `in_part`: some elements of a head may be turned alone. Of those made of latents, positions may
 // be stretched along a ramp.
 static bd_status read_variants(bd_ctx *ctx, const bd_json *json, bool in_part, bd_llama_config *c) {
-  bd_hf_rotary_family rotary = {"rope_theta", "partial_rotary_factor", 1, !in_part,
-                                c->latent ? c->positions : 0};
+  bd_hf_rotary_family rotary = {"rope_theta", "partial_rotary_factor", 1, !in_part, c->positions};
   BD_TRY(bd_hf_rotary_read(ctx, json, &rotary, c->head_width, &c->rotary));
   BD_TRY(bd_hf_activation(ctx, json, "hidden_act", &c->activation));
   return bd_json_bool(ctx, json, "tie_word_embeddings", false, &c->tied);
@@ -137,7 +136,8 @@ static const struct {
   bd_llama_config defaults;
   bd_status (*read)(bd_ctx *ctx, const bd_json *json, bd_llama_config *c);
   bool turns_in_part;
-  bool latent; // heads are made of latent vectors
+  bool latent;        // heads are made of latent vectors
+  bool divides_width; // into heads where `head_dim` is null, whatever it is where it is left out
 } families[] = {
     {.model_type = "llama",
      .keys = keys,
@@ -183,6 +183,24 @@ static const struct {
                   .choices = 8,
                   .balance = 0.001},
      .read = bd_hf_read_qwen3_moe},
+    {.model_type = "gpt_oss",
+     .keys = bd_hf_gpt_oss_keys,
+     .defaults = {.vocabulary = 201088,
+                  .positions = 131072,
+                  .width = 2880,
+                  .layers = 36,
+                  .heads = 64,
+                  .kv_heads = 8,
+                  .head_width = 64,
+                  .inner = 2880,
+                  .epsilon = 1e-5,
+                  .rotary.theta = 150000,
+                  .window = 128,
+                  .experts = 128,
+                  .choices = 4,
+                  .balance = 0.9},
+     .read = bd_hf_read_gpt_oss,
+     .divides_width = true},
     {.model_type = "phi3",
      .keys = bd_hf_phi3_keys,
      .defaults =
@@ -268,6 +286,8 @@ bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model
   if (c.rotary.theta == 0) c.rotary.theta = 10000;
   c.init_scale = 0.02;
   BD_TRY(bd_hf_only_known(ctx, json, members(ctx, families[family].keys)));
+  const bd_json *head = bd_json_find(json, "head_dim");
+  if (families[family].divides_width && head && head->kind == BD_JSON_NULL) c.head_width = 0;
   BD_TRY(read_sizes(ctx, json, &c));
   BD_TRY(families[family].latent ? bd_hf_read_latent(ctx, json, &c)
                                  : read_head_width(ctx, json, &c));

@@ -7,6 +7,7 @@
 // with NULL.
 extern const char *const bd_hf_mixtral_keys[];
 extern const char *const bd_hf_qwen3_moe_keys[];
+extern const char *const bd_hf_gpt_oss_keys[];
 extern const char *const bd_hf_phi3_keys[];
 extern const char *const bd_hf_gemma_keys[];
 extern const char *const bd_hf_olmo2_keys[];
@@ -19,6 +20,9 @@ extern const char *const bd_hf_gemma3_keys[];
 // `use_sliding_window` and `max_window_layers` say of some.
 BD_NODISCARD bd_status bd_hf_window_of_some(bd_ctx *ctx, const bd_json *json,
                                             bd_llama_config *config);
+// The window of every second layer from the first on, unless `layer_types` says which have it.
+BD_NODISCARD bd_status bd_hf_window_by_turns(bd_ctx *ctx, const bd_json *json,
+                                             bd_llama_config *config);
 // The window of all layers where `use_sliding_window` is true; `max_window_layers` is passed over.
 BD_NODISCARD bd_status bd_hf_window_of_all(bd_ctx *ctx, const bd_json *json,
                                            bd_llama_config *config);
@@ -28,12 +32,18 @@ BD_NODISCARD bd_status bd_hf_window_of_all(bd_ctx *ctx, const bd_json *json,
 BD_NODISCARD bd_status bd_hf_window_of_most(bd_ctx *ctx, const bd_json *json, int64_t pattern,
                                             bd_llama_config *config);
 
+// How many experts there are, the member `key`, and how tokens are shared out. The loss of uneven
+// load is part of the loss where the router's outputs are asked for.
+BD_NODISCARD bd_status bd_hf_read_mixture(bd_ctx *ctx, const bd_json *json, const char *key,
+                                          bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_mixtral(bd_ctx *ctx, const bd_json *json,
                                           bd_llama_config *config);
 // But for the window.
 BD_NODISCARD bd_status bd_hf_read_normed(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_qwen3_moe(bd_ctx *ctx, const bd_json *json,
                                             bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_gpt_oss(bd_ctx *ctx, const bd_json *json,
+                                          bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_phi3(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_olmo2(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 // The widths of heads, before the positions by which they are turned.

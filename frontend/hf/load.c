@@ -76,6 +76,7 @@ static const struct {
     {"qwen2", load_llama, {.built = {"Qwen2ForCausalLM"}, .body = "Qwen2Model"}},
     {"qwen3", load_llama, {.built = {"Qwen3ForCausalLM"}, .body = "Qwen3Model"}},
     {"qwen3_moe", load_llama, {.built = {"Qwen3MoeForCausalLM"}, .body = "Qwen3MoeModel"}},
+    {"gpt_oss", load_llama, {.built = {"GptOssForCausalLM"}, .body = "GptOssModel"}},
     {"phi3", load_llama, {.built = {"Phi3ForCausalLM"}, .body = "Phi3Model"}},
     {"gemma", load_llama, {.built = {"GemmaForCausalLM"}, .body = "GemmaModel", .tied = true}},
     {"gemma2", load_llama, {.built = {"Gemma2ForCausalLM"}, .body = "Gemma2Model", .tied = true}},
@@ -127,9 +128,7 @@ bd_status bd_hf_load(bd_ctx *ctx, const char *folder, const bd_model_options *op
   BD_TRY(bd_json_read(ctx, path, &json));
   const char *model_type = NULL;
   BD_TRY(bd_json_string(ctx, json, "model_type", true, &model_type));
-  const bd_json *quantization = bd_json_given(json, "quantization_config");
-  if (quantization)
-    return bd_fail(ctx, BD_UNSUPPORTED, quantization->loc, "quantized models are not supported");
+  BD_TRY(bd_hf_check_quantized(ctx, folder, json, model_type));
   for (int i = 0; i < FAMILIES; ++i) {
     if (strcmp(families[i].model_type, model_type) != 0) continue;
     bd_module *graph = NULL;

@@ -1,5 +1,4 @@
 #include "frontend/hf/rope_config.h"
-#include <math.h>
 #include <string.h>
 
 static bd_status read_stretch(bd_ctx *ctx, const bd_json *rope, bd_rope_stretch *out) {
@@ -26,55 +25,6 @@ static bd_status read_linear(bd_ctx *ctx, const bd_json *rope, bd_rope_stretch *
   return BD_OK;
 }
 
-double bd_hf_rotary_magnitude(double factor, double share) {
-  return factor > 1 ? 0.1 * share * log(factor) + 1 : 1;
-}
-
-// The pair that turns `turns` times over so many positions, of `turned` elements, if there were
-// fractions of pairs.
-static double pair_of(const bd_rotary *r, int64_t positions, double turns, int64_t turned) {
-  return (double)turned * log((double)positions / (turns * 2 * M_PI)) / (2 * log(r->theta));
-}
-
-// What lengths are multiplied by: a number that is given, else one that the factor makes.
-static bd_status read_magnitude(bd_ctx *ctx, const bd_json *rope, double factor, double *out) {
-  double own = 0, all = 0;
-  BD_TRY(bd_json_real(ctx, rope, "mscale", false, 0, 1e6, &own));
-  BD_TRY(bd_json_real(ctx, rope, "mscale_all_dim", false, 0, 1e6, &all));
-  *out = own > 0 && all > 0
-             ? bd_hf_rotary_magnitude(factor, own) / bd_hf_rotary_magnitude(factor, all)
-             : bd_hf_rotary_magnitude(factor, 1);
-  return bd_json_real(ctx, rope, "attention_factor", false, 1e-6, 1e6, out);
-}
-
-// YaRN as transformers computes it: pairs that turn `beta_fast` times or more over the original
-// positions keep their frequency, those of `beta_slow` turns or fewer have it divided, and it
-// changes evenly from pair to pair between them.
-static bd_status read_ramp(bd_ctx *ctx, const bd_json *rope, int64_t positions, int64_t turned,
-                           bd_rotary *r) {
-  double fast = 32, slow = 1;
-  int64_t original = positions;
-  bool whole = true;
-  bd_rope_stretch s = {0};
-  BD_TRY(bd_json_real(ctx, rope, "factor", true, 1, 1e6, &s.factor));
-  BD_TRY(bd_json_real(ctx, rope, "beta_fast", false, 1e-6, 1e6, &fast));
-  BD_TRY(bd_json_real(ctx, rope, "beta_slow", false, 1e-6, 1e6, &slow));
-  BD_TRY(bd_json_bool(ctx, rope, "truncate", false, &whole));
-  BD_TRY(bd_hf_extent(ctx, rope, "original_max_position_embeddings", &original));
-  BD_TRY(read_magnitude(ctx, rope, s.factor, &r->magnitude));
-  if (fast < slow || r->theta <= 1)
-    return bd_fail(ctx, BD_INVALID, rope->loc,
-                   "\"beta_fast\" must be at least \"beta_slow\", and \"rope_theta\" above 1");
-  double begin = pair_of(r, original, fast, turned), end = pair_of(r, original, slow, turned);
-  begin = fmax(whole ? floor(begin) : begin, 0);
-  end = fmin(whole ? ceil(end) : end, (double)turned - 1);
-  if (end < begin) return BD_OK; // no pair is that slow
-  s.ramp_begin = begin;
-  s.ramp_end = end > begin ? end : end + 0.001;
-  r->stretch = s;
-  return BD_OK;
-}
-
 // Of each head that is turned, and the member that says so.
 typedef struct share {
   double value;
@@ -91,6 +41,7 @@ static bd_status read_share(bd_ctx *ctx, const bd_json *json, const char *key, s
 }
 
 // `rope_scaling` of transformers 4 (kind under `rope_type`, older `type`), `rope_parameters` of 5.
+// Where a head may be turned in part, what YaRN multiplies is a part of it.
 static bd_status read_one(bd_ctx *ctx, const bd_json *json, const char *key,
                           const bd_hf_rotary_family *family, int64_t head_width, bd_rotary *r,
                           share *s) {
@@ -106,12 +57,12 @@ static bd_status read_one(bd_ctx *ctx, const bd_json *json, const char *key,
   if (strcmp(kind, "default") == 0 || strcmp(kind, "dynamic") == 0) return BD_OK;
   if (strcmp(kind, "linear") == 0) return read_linear(ctx, rope, &r->stretch);
   if (strcmp(kind, "llama3") == 0) return read_stretch(ctx, rope, &r->stretch);
-  if (strcmp(kind, "yarn") == 0 && family->ramp_positions > 0)
-    return read_ramp(ctx, rope, family->ramp_positions, head_width, r);
-  return bd_fail(
-      ctx, BD_UNSUPPORTED, rope->loc,
-      "\"%s\": rotary scaling \"%s\" is not supported (default, linear, dynamic, llama3%s)", key,
-      kind, family->ramp_positions > 0 ? ", yarn" : "");
+  if (family->whole && strcmp(kind, "yarn") == 0)
+    return bd_hf_yarn_read(ctx, rope, family->positions, head_width, r);
+  return bd_fail(ctx, BD_UNSUPPORTED, rope->loc,
+                 "\"%s\": rotary scaling \"%s\" is not supported (default, linear, dynamic, "
+                 "llama3%s)",
+                 key, kind, family->whole ? ", yarn" : "");
 }
 
 // What a family, every family, and either object may say.
@@ -127,13 +78,13 @@ static bd_status agree(bd_ctx *ctx, const bd_json *json, const bd_hf_rotary_fami
                  {"factor", "factor"},
                  {"low_freq_factor", "low_freq_factor"},
                  {"high_freq_factor", "high_freq_factor"},
+                 {"original_max_position_embeddings", "original_max_position_embeddings"},
                  {"beta_fast", "beta_fast"},
                  {"beta_slow", "beta_slow"},
                  {"mscale", "mscale"},
                  {"mscale_all_dim", "mscale_all_dim"},
                  {"attention_factor", "attention_factor"},
-                 {"truncate", "truncate"},
-                 {"original_max_position_embeddings", "original_max_position_embeddings"}};
+                 {"truncate", "truncate"}};
   for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; ++i) {
     const char *key = numbers[i].key;
     const bd_hf_member said[] = {{json, NULL, numbers[i].own},

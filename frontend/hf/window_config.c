@@ -57,12 +57,13 @@ static bd_status read_layers(bd_ctx *ctx, const bd_json *json, int64_t layers, b
   return BD_OK;
 }
 
-// `sliding_window` of the layers; null: none has one.
+// `sliding_window` of the layers, or the family's own; null: none has one.
 static bd_status read_window(bd_ctx *ctx, const bd_json *json, const bool *windowed,
                              bd_llama_config *c) {
-  int64_t window = SLIDING_WINDOW;
+  int64_t window = c->window > 0 ? c->window : SLIDING_WINDOW;
   const bd_json *given = bd_json_find(json, "sliding_window");
   BD_TRY(bd_hf_extent(ctx, json, "sliding_window", &window));
+  c->window = 0;
   if (given && given->kind == BD_JSON_NULL) return BD_OK;
   c->window = window;
   c->windowed = windowed;
@@ -72,6 +73,14 @@ static bd_status read_window(bd_ctx *ctx, const bd_json *json, const bool *windo
 bd_status bd_hf_window_of_some(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   bool *windowed = BD_NEW_ARRAY(ctx->arena, bool, c->layers);
   BD_TRY(read_layers(ctx, json, c->layers, windowed));
+  return read_window(ctx, json, windowed, c);
+}
+
+bd_status bd_hf_window_by_turns(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
+  bool *windowed = BD_NEW_ARRAY(ctx->arena, bool, c->layers);
+  for (int64_t i = 0; i < c->layers; i += 2)
+    windowed[i] = true;
+  if (bd_json_given(json, "layer_types")) BD_TRY(read_layers(ctx, json, c->layers, windowed));
   return read_window(ctx, json, windowed, c);
 }
 

@@ -28,6 +28,8 @@ static const known_attr known[] = {
     {"low_freq_factor", BD_ATTR_REAL, 1e-6, 1e6},
     {"high_freq_factor", BD_ATTR_REAL, 1e-6, 1e6},
     {"original_positions", BD_ATTR_INT, 1, LARGEST},
+    {"ramp_low", BD_ATTR_REAL, -1e6, 1e6},
+    {"ramp_high", BD_ATTR_REAL, -1e6, 1e6},
     {"inverse", BD_ATTR_INT, 0, 1},
     {"causal", BD_ATTR_INT, 0, 1},
     {"window", BD_ATTR_INT, 1, LARGEST},

@@ -177,7 +177,7 @@ BD_EVAL(relative_attention_grad) {
   eval_grad(op, in, &in[6], out, key);
 }
 
-static bd_status gradient(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, bd_id din[4]) {
+bd_status bd_attention_gradient(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, bd_id din[4]) {
   bool biased = kind == BD_OP_RELATIVE_ATTENTION_GRAD;
   const bd_id in[7] = {g->dout[0],
                        bd_gradient_operand(g, 0),
@@ -194,11 +194,11 @@ static bd_status gradient(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, bd_id di
 
 BD_GRADIENT(attention) {
   bd_id din[4];
-  return gradient(ctx, g, BD_OP_ATTENTION_GRAD, din);
+  return bd_attention_gradient(ctx, g, BD_OP_ATTENTION_GRAD, din);
 }
 
 BD_GRADIENT(relative_attention) {
   bd_id din[4];
-  BD_TRY(gradient(ctx, g, BD_OP_RELATIVE_ATTENTION_GRAD, din));
+  BD_TRY(bd_attention_gradient(ctx, g, BD_OP_RELATIVE_ATTENTION_GRAD, din));
   return g->need[3] ? bd_gradient_as_operand(ctx, g, 3, din[3], &g->din[3]) : BD_OK;
 }

@@ -69,6 +69,10 @@ BD_NODISCARD bd_status bd_gradient_fill(bd_ctx *ctx, bd_gradient *g, const bd_ty
 // `value` where the bools of `where` are true (`otherwise`: false), 0 elsewhere.
 BD_NODISCARD bd_status bd_gradient_where(bd_ctx *ctx, bd_gradient *g, bd_id where, bd_id value,
                                          bool otherwise, bd_id *out);
+// The gradients of queries, keys and values of attention, of whichever kind, by `kind`, which makes
+// `din`; those that are needed are g->din[0] to [2].
+BD_NODISCARD bd_status bd_attention_gradient(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind,
+                                             bd_id din[4]);
 // Appends an op that carries the forward op's attributes and, unless NULL, one or two more.
 BD_NODISCARD bd_status bd_gradient_like(bd_ctx *ctx, bd_gradient *g, bd_op_kind kind, int in_count,
                                         const bd_id *in, int more, const bd_attr *attrs,

@@ -1,6 +1,6 @@
 // rope: rotates pairs of the first or the last r numbers of each head, (i, i + r/2) or neighbours,
 // by an angle that grows with the position. The gradient turns back. `factor` and its companions
-// slow the low frequencies as Llama 3.1 or YaRN does.
+// slow the low frequencies as Llama 3.1 or, with a ramp, YaRN does.
 #include "ir/rope.h"
 #include "ir/ops/ops.h"
 #include <math.h>

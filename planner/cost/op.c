@@ -255,6 +255,7 @@ static double (*const arithmetic[BD_OP_KIND_COUNT])(const part *) = {
     [BD_OP_CONV_DW] = product_seconds,
     [BD_OP_ATTENTION] = attention_seconds,
     [BD_OP_ATTENTION_GRAD] = attention_seconds,
+    [BD_OP_SINK_ATTENTION] = attention_seconds,
     [BD_OP_RELATIVE_ATTENTION] = attention_seconds,
     [BD_OP_RELATIVE_ATTENTION_GRAD] = attention_seconds,
 };

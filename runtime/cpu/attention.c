@@ -16,7 +16,7 @@ typedef struct forward {
   const bd_rt_attention *shape;
   const bd_rt_random *random;
   const bd_rt *rt;
-  const void *q, *k, *v, *biases;
+  const void *q, *k, *v, *biases, *sinks;
   void *out;
   float *lse;
   bd_rt_tiles *tiles;
@@ -71,6 +71,7 @@ typedef struct place {
   int64_t k, v;                 // offsets of the head's first key and value
   float *wide;                  // of halves: room for a tile of keys and one of values, else NULL
   const float *biases;          // of the head; NULL: there are none
+  float sink, sinks;            // of the head, and how many it has: without one -INFINITY and 0
 } place;
 
 // Softmax of one tile of scores, in place; rescales what is accumulated when a row's maximum grows.
@@ -127,8 +128,8 @@ static void attend(const forward *f, const place *at, bd_rt_tiles *tiles) {
   const stored all_values = {f->v, at->v, s->v_row, s->d_v};
   float *const maximum = tiles->row[0], *const sum = tiles->row[1];
   for (int64_t i = 0; i < at->rows; i++) {
-    maximum[i] = -INFINITY;
-    sum[i] = 0;
+    maximum[i] = at->sink;
+    sum[i] = at->sinks;
   }
   const int64_t begin = bd_rt_keys_begin(s, at->row), end = bd_rt_keys_end(s, at->row, at->rows);
   for (int64_t key = begin; key < end; key += KEYS) {
@@ -177,6 +178,15 @@ static void attend_halves(const forward *f, place at, int64_t q, int64_t out, bd
   bd_rt_narrow_rows(s->dtype, made, at.rows, s->d_v, f->out, out, s->out_row);
 }
 
+static float sink_of(const forward *f, int64_t head) {
+  const int dtype = f->shape->dtype;
+  if (!f->sinks) return -INFINITY;
+  if (!bd_rt_is_half(dtype)) return ((const float *)f->sinks)[head];
+  float sink;
+  bd_rt_widen_run(dtype, (const uint16_t *)f->sinks + head, &sink, 1);
+  return sink;
+}
+
 static void forward_worker(void *args, int64_t chunk, int worker) {
   forward *const f = args;
   const bd_rt_attention *const s = f->shape;
@@ -197,7 +207,9 @@ static void forward_worker(void *args, int64_t chunk, int worker) {
                       .rows = bd_rt_least(ROWS, s->tq - row),
                       .k = batch * s->k_batch + head / group * s->d,
                       .v = batch * s->v_batch + head / group * s->d_v,
-                      .biases = bd_rt_head_biases(s, f->biases, head, biases)};
+                      .biases = bd_rt_head_biases(s, f->biases, head, biases),
+                      .sink = sink_of(f, head),
+                      .sinks = f->sinks ? 1 : 0};
     if (bd_rt_is_half(s->dtype))
       attend_halves(f, at, q, out, f->tiles + chunk, bd_rt_thread_scratch(f->rt, worker));
     else
@@ -205,24 +217,42 @@ static void forward_worker(void *args, int64_t chunk, int worker) {
   }
 }
 
+static void run(bd_rt *rt, forward f) {
+  f.rt = rt;
+  f.row_tiles = (f.shape->tq + ROWS - 1) / ROWS;
+  f.tasks = f.row_tiles * f.shape->batch * f.shape->heads;
+  atomic_init(&f.next, 0);
+  bd_rt_pool_run(rt->pool, forward_worker, &f, bd_rt_least(rt->threads, BD_RT_ATTENTION_WORKERS));
+}
+
 void bd_rt_relative_attention_forward(bd_rt *rt, const bd_rt_attention *shape,
                                       const bd_rt_random *random, const void *q, const void *k,
                                       const void *v, const void *biases, void *out, float *lse,
                                       void *workspace) {
-  forward f = {.shape = shape,
-               .rt = rt,
-               .random = random,
-               .q = q,
-               .k = k,
-               .v = v,
-               .biases = biases,
-               .out = out,
-               .lse = lse,
-               .tiles = workspace,
-               .row_tiles = (shape->tq + ROWS - 1) / ROWS};
-  f.tasks = f.row_tiles * shape->batch * shape->heads;
-  atomic_init(&f.next, 0);
-  bd_rt_pool_run(rt->pool, forward_worker, &f, bd_rt_least(rt->threads, BD_RT_ATTENTION_WORKERS));
+  run(rt, (forward){.shape = shape,
+                    .random = random,
+                    .q = q,
+                    .k = k,
+                    .v = v,
+                    .biases = biases,
+                    .out = out,
+                    .lse = lse,
+                    .tiles = workspace});
+}
+
+void bd_rt_sink_attention_forward(bd_rt *rt, const bd_rt_attention *shape,
+                                  const bd_rt_random *random, const void *q, const void *k,
+                                  const void *v, const void *sinks, void *out, float *lse,
+                                  void *workspace) {
+  run(rt, (forward){.shape = shape,
+                    .random = random,
+                    .q = q,
+                    .k = k,
+                    .v = v,
+                    .sinks = sinks,
+                    .out = out,
+                    .lse = lse,
+                    .tiles = workspace});
 }
 
 void bd_rt_attention_forward(bd_rt *rt, const bd_rt_attention *shape, const bd_rt_random *random,

@@ -7,6 +7,7 @@
 #include "runtime/cuda/embed.h"
 #include "runtime/cuda/limits.h"
 #include "runtime/cuda/maxpool.h"
+#include "runtime/cuda/sinks.h"
 #include "runtime/cuda/tiles.h"
 #include "runtime/cuda/update.h"
 #include "runtime/squares.h"

@@ -313,3 +313,33 @@ int bd_rt_attend_grad(bd_rt *rt, const bd_rt_attention *s, const void *dout, con
                          [BD_ATTEND_GRAD_SUMS] = sums}};
   return attend(rt, s, 1, &c);
 }
+
+typedef struct added {
+  bd_cuda_sinks shape;
+  const void *sinks;
+  void *out, *lse;
+} added;
+
+static void add_sinks(bd_rt *rt, const void *args) {
+  const added *const a = args;
+  bd_cuda_add_sinks(bd_cuda_now(rt), &a->shape, a->sinks, a->out, a->lse);
+}
+
+int bd_rt_attend_with_sinks(bd_rt *rt, const bd_rt_attention *s, const void *q, const void *k,
+                            const void *v, const void *sinks, void *out, void *lse) {
+  const added a = {.shape = {.batch = s->batch,
+                             .rows = s->tq,
+                             .heads = s->heads,
+                             .width = s->d,
+                             .batch_stride = s->q_batch,
+                             .row_stride = s->q_row,
+                             .lse_batch = s->lse_batch,
+                             .lse_row = s->lse_row,
+                             .dtype = s->dtype},
+                   .sinks = sinks,
+                   .out = out,
+                   .lse = lse};
+  if (!bd_rt_attend(rt, s, q, k, v, out, lse)) return 0;
+  bd_cuda_do(rt, add_sinks, &a, sizeof a);
+  return 1;
+}

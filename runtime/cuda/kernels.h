@@ -40,6 +40,10 @@ void bd_cuda_add_tile(const bd_cuda_queue *queue, int dtype, int first, const ui
 // Packed sums of heads, rounded to the rows of a tensor.
 void bd_cuda_round_head_rows(const bd_cuda_queue *queue, const bd_cuda_head_rows *rows,
                              const float *sum, uint16_t *out);
+// out and lse of attention without sinks become those of attention with them, one for each of the
+// heads.
+void bd_cuda_add_sinks(const bd_cuda_queue *queue, const bd_cuda_sinks *shape,
+                       const uint16_t *sinks, uint16_t *out, float *lse);
 
 // adafactor.c, adafactor_updates.c: see bd_rt_add_factors and bd_rt_add_updates, of rules that
 // have no memory in common. `mixings` is device memory: what differs from step to step, so the

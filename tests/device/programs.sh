@@ -59,7 +59,7 @@ END
     one          1 1 1   8 1f1b  -  -    -
     wide         4 1 2x2 8 1f1b  -  none -
 END
-  */windows) cat <<'END' ;;
+  */windows | */gpt_oss) cat <<'END' ;;
     one          1 1 1    8 1f1b  -  none -
     heads        2 1 tp=2 4 1f1b  -  none -
     tokens       4 1 sp=4 8 1f1b  -  full -
@@ -279,6 +279,16 @@ if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */windows ]];
   grep -q '\.tq = 36, \.tk = 144,' tokens-bf16/stage0.c || fail "tokens has no parts of queries"
   grep -q '\.window = 40' tokens-bf16/stage0.c || fail "tokens has no window"
   for name in one-bf16 tokens-bf16; do
+    grep -q "attention by cuDNN 9.19.0$" "$name/log.0" || fail "$name does not use cuDNN"
+  done
+  attend off tokens-bf16 "generated kernels: BRAID_CUDNN=0" BRAID_CUDNN=0
+  [ "$(by_cudnn off)" = 0 ] && [ "$(by_cudnn tokens-bf16)" -gt 0 ] || fail "cuDNN runs when it is off, or not when it is on"
+fi
+
+# And sinks, which are added to what cuDNN makes.
+if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */gpt_oss ]]; then
+  for name in one-bf16 heads-bf16 tokens-bf16; do
+    grep -q 'bd_rt_attend_with_sinks(rt' "$name/stage0.c" || fail "$name does not ask cuDNN"
     grep -q "attention by cuDNN 9.19.0$" "$name/log.0" || fail "$name does not use cuDNN"
   done
   attend off tokens-bf16 "generated kernels: BRAID_CUDNN=0" BRAID_CUDNN=0

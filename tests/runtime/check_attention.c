@@ -75,8 +75,8 @@ static void check_bounds(void) {
 typedef struct attention_case {
   bd_rt_attention s;
   bd_rt_random random;
-  int64_t q_size, k_size, v_size, out_size, lse_size, bias_size;
-  float *q, *k, *v, *dout, *biases;
+  int64_t q_size, k_size, v_size, out_size, lse_size, bias_size, sinks_size; // without sinks 0
+  float *q, *k, *v, *dout, *biases, *sinks;
 } attention_case;
 
 static int64_t bias_at(const bd_rt_attention *s, int64_t h, int64_t i, int64_t j) {
@@ -120,6 +120,10 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
                           ? 0
                           : 1 / (1 - (double)s->dropout);
         }
+        if (c->sinks_size) {
+          most = fmax(most, (double)c->sinks[h]);
+          sum = exp(c->sinks[h] - most);
+        }
         for (int64_t j = from; j < seen; j++)
           sum += p[j] = exp(p[j] - most);
         lse[b * s->lse_batch + row * s->lse_row + h] = most + log(sum);
@@ -145,15 +149,18 @@ static void naive_attention(const attention_case *c, double *out, double *lse, d
   free(p), free(dp), free(mask), free(slopes);
 }
 
-// What one direction or the other reads or writes: q, k, v, dout and biases; out and lse; the
-// gradients of the first three and of biases.
-enum { Q, K, V, DOUT, BIASES, OPERANDS };
+// What one direction or the other reads or writes: q, k, v, dout, biases and sinks, which are NULL
+// where there are none; out and lse; the gradients of the first three and of biases.
+enum { Q, K, V, DOUT, BIASES, SINKS, OPERANDS };
 enum { OUT, DQ, DK, DV, RESULTS };
 
 static void forward(bd_rt *rt, const bd_rt_attention *s, const bd_rt_random *random,
                     void *const in[OPERANDS], void *const made[RESULTS], float *lse,
                     void *workspace) {
-  if (s->places)
+  if (in[SINKS])
+    bd_rt_sink_attention_forward(rt, s, random, in[Q], in[K], in[V], in[SINKS], made[OUT], lse,
+                                 workspace);
+  else if (s->places)
     bd_rt_relative_attention_forward(rt, s, random, in[Q], in[K], in[V], in[BIASES], made[OUT], lse,
                                      workspace);
   else
@@ -174,10 +181,11 @@ static void backward(bd_rt *rt, const bd_rt_attention *s, const bd_rt_random *ra
 // Halves of the same numbers, and what comes of them, against attention on floats.
 static void check_half_attention(bd_rt *rt, int dtype, const attention_case *c, void *workspace) {
   bd_rt_attention s = c->s;
-  const int64_t sizes[OPERANDS] = {c->q_size, c->k_size, c->v_size, c->out_size, c->bias_size};
-  float *const values[OPERANDS] = {c->q, c->k, c->v, c->dout, c->biases};
-  void *floats[OPERANDS], *halves[OPERANDS];
-  for (int i = 0; i < OPERANDS; i++) {
+  const int64_t sizes[OPERANDS] = {c->q_size,   c->k_size,    c->v_size,
+                                   c->out_size, c->bias_size, c->sinks_size};
+  float *const values[OPERANDS] = {c->q, c->k, c->v, c->dout, c->biases, c->sinks};
+  void *floats[OPERANDS] = {0}, *halves[OPERANDS] = {0};
+  for (int i = 0; i < OPERANDS && values[i]; i++) {
     halves[i] = to_halves(dtype, values[i], sizes[i]);
     from_halves(dtype, halves[i], sizes[i], values[i]);
     floats[i] = values[i];
@@ -215,7 +223,7 @@ static void check_half_attention(bd_rt *rt, int dtype, const attention_case *c, 
   free(lse), free(half_lse), free(dbiases), free(half_dbiases);
 }
 
-static void check_attention(bd_rt *rt, bd_rt_attention s, int64_t pad_heads) {
+static void check_attention(bd_rt *rt, bd_rt_attention s, int64_t pad_heads, int has_sinks) {
   attention_case c = {.s = s, .random = {.seed = 77, .step = 3, .call = 5}};
   c.s.q_row = (s.heads + pad_heads) * s.d, c.s.q_batch = s.tq * c.s.q_row;
   c.s.k_row = (s.kv_heads + pad_heads) * s.d, c.s.k_batch = s.tk * c.s.k_row;
@@ -228,6 +236,10 @@ static void check_attention(bd_rt *rt, bd_rt_attention s, int64_t pad_heads) {
   c.q = numbers(c.q_size, 4), c.k = numbers(c.k_size, 5), c.v = numbers(c.v_size, 6);
   c.dout = numbers(c.out_size, 7);
   c.bias_size = s.heads * s.places, c.biases = numbers(c.bias_size, 8);
+  c.sinks_size = has_sinks ? s.heads : 0, c.sinks = has_sinks ? numbers(s.heads, 9) : NULL;
+  // A sink that outweighs all keys, and one that none notices.
+  for (int h = 0; h < 2 && h < c.sinks_size; h++)
+    c.sinks[h] = h ? -60 : 6;
   double *const out = zeros(c.out_size), *const lse = zeros(c.lse_size);
   double *const dq = zeros(c.q_size), *const dk = zeros(c.k_size);
   double *const dv = zeros(c.v_size);
@@ -236,7 +248,7 @@ static void check_attention(bd_rt *rt, bd_rt_attention s, int64_t pad_heads) {
   float *const got_lse = cleared(c.lse_size), *const got_dbiases = cleared(c.bias_size);
   void *const got[RESULTS] = {cleared(c.out_size), cleared(c.q_size), cleared(c.k_size),
                               cleared(c.v_size)};
-  void *const in[OPERANDS] = {c.q, c.k, c.v, c.dout, c.biases};
+  void *const in[OPERANDS] = {c.q, c.k, c.v, c.dout, c.biases, c.sinks};
   void *const workspace = malloc((size_t)(bd_rt_attention_workspace_bytes() +
                                           bd_rt_attention_sums_bytes(s.batch, s.heads, s.places)));
   forward(rt, &c.s, &c.random, in, got, got_lse, workspace);
@@ -253,6 +265,7 @@ static void check_attention(bd_rt *rt, bd_rt_attention s, int64_t pad_heads) {
     free(got[i]);
   free(out), free(lse), free(dq), free(dk), free(dv), free(dbiases), free(got_lse);
   free(got_dbiases), free(workspace), free(c.q), free(c.k), free(c.v), free(c.dout), free(c.biases);
+  free(c.sinks);
 }
 
 static void check_attentions(bd_rt *rt) {
@@ -447,7 +460,8 @@ static void check_attentions(bd_rt *rt) {
         s.total_queries = s.tk;
       }
       s.scale = 3.0f / sqrtf((float)s.d);
-      check_attention(rt, s, pad);
+      check_attention(rt, s, pad, 0);
+      if (!s.places) check_attention(rt, s, pad, 1);
     }
 }
 

@@ -116,12 +116,13 @@ static const char lookup_graph[] =
     "}\n";
 
 // Attention with a window whose key-value heads each serve several query heads, and of one alone,
-// with biases.
+// with biases, and some with sinks.
 static const char heads_graph[] =
     "braid graph \"heads\" {\n"
     "  weight @w : f32[8,5] stored \"w\" [8,5] init ones\n"
     "  weight @u : f32[8,6] stored \"u\" [8,6] init ones\n"
-    "  func @f(%x: f32[B,4,8,6], %w: f32[8,5] weight, %u: f32[8,6] weight) {\n"
+    "  weight @o : f32[8] stored \"o\" [8] init ones\n"
+    "  func @f(%x: f32[B,4,8,6], %w: f32[8,5] weight, %u: f32[8,6] weight, %o: f32[8] weight) {\n"
     "    %y = mul(%x, %u) : f32[B,4,8,6]\n"
     "    %k = slice(%y) {dim=2, start=0, size=2} : f32[B,4,2,6]\n"
     "    %v = slice(%y) {dim=2, start=3, size=2} : f32[B,4,2,6]\n"
@@ -130,12 +131,14 @@ static const char heads_graph[] =
     "    %one = slice(%y) {dim=2, start=5, size=1} : f32[B,4,1,6]\n"
     "    %r, %n = relative_attention(%a, %one, %one, %w) {scale=0.5, dropout=0.2, site=2} : "
     "f32[B,4,8,6], f32[B,4,8]\n"
-    "    %s = sigmoid(%r) : f32[B,4,8,6]\n"
+    "    %t, %p = sink_attention(%r, %k, %v, %o) {scale=0.5, causal=1, window=3} : "
+    "f32[B,4,8,6], f32[B,4,8]\n"
+    "    %s = sigmoid(%t) : f32[B,4,8,6]\n"
     "    %l = reduce_sum(%s) {rule=\"ABCD->\"} : f32[]\n"
     "    return %l\n"
     "  }\n"
-    "  main(%x: f32[B,4,8,6] reals, %w: f32[8,5] weight, %u: f32[8,6] weight) {\n"
-    "    %loss = call @f(%x, %w, %u) : f32[]\n"
+    "  main(%x: f32[B,4,8,6] reals, %w: f32[8,5] weight, %u: f32[8,6] weight, %o: f32[8] weight) {\n"
+    "    %loss = call @f(%x, %w, %u, %o) : f32[]\n"
     "    return %loss\n"
     "  }\n"
     "}\n";

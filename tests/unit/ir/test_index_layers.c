@@ -339,6 +339,49 @@ static void test_width_of_values(void **state) {
   expect_fail(b, BD_OP_ATTENTION, "dimension 3 of operand 3 has extent 6, expected 4");
 }
 
+// A part of the samples or queries has a part of what the sinks' gradient adds up to.
+static void test_sink_attention(void **state) {
+  bench *b = *state;
+  operand(b, BD_BF16, DIMS(B, 64, 12, 32));
+  for (int i = 0; i < 2; ++i)
+    operand(b, BD_BF16, DIMS(B, 64, 4, 32));
+  operand(b, BD_BF16, DIMS(12));
+  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "scale", 1);
+  b->attrs[b->attr_count++] = bd_attr_int(b->ctx, "causal", 1);
+  b->attrs[b->attr_count++] = bd_attr_int(b->ctx, "window", 8);
+  bd_id out = make(b, BD_OP_SINK_ATTENTION);
+  expect_type(b, out, BD_BF16, DIMS(B, 64, 12, 32));
+  expect_type(b, out + 1, BD_F32, DIMS(B, 64, 12));
+  assert_int_equal(at_operand(b, 'k', 3), 0);
+  assert_int_equal(at_operand(b, 'b', 3), BD_REPLICATED);
+  assert_int_equal(at_operand(b, 't', 3), BD_REPLICATED);
+  b->attr_count = 0;
+  b->attrs[b->attr_count++] = bd_attr_int(b->ctx, "group", 3);
+  memcpy(b->in, (bd_id[]){out, out}, 2 * sizeof *b->in);
+  b->in_count = 2;
+  bd_id products = make(b, BD_OP_ROW_PRODUCTS);
+  expect_type(b, products, BD_F32, DIMS(B, 64, 12));
+  assert_int_equal(at_result(b, 't', 0), 1);
+  assert_int_equal(at_result(b, 'k', 0), 2);
+  fresh(b);
+  for (int i = 0; i < 2; ++i)
+    operand(b, BD_F32, DIMS(B, 64, 12));
+  operand(b, BD_F32, DIMS(12));
+  b->attrs[b->attr_count++] = bd_attr_int(b->ctx, "group", 3);
+  expect_type(b, make(b, BD_OP_SINKS_GRAD), BD_F32, DIMS(12));
+  assert_int_equal(at_result(b, 'k', 0), 0);
+  assert_int_equal(at_result(b, 'b', 0), BD_PARTIAL_SUM);
+  assert_int_equal(at_result(b, 't', 0), BD_PARTIAL_SUM);
+  b->attrs[0] = bd_attr_int(b->ctx, "group", 5);
+  expect_fail(b, BD_OP_SINKS_GRAD, "group 5 does not divide 12 heads");
+  fresh(b);
+  for (int i = 0; i < 3; ++i)
+    operand(b, BD_F32, DIMS(B, 64, 12, 32));
+  operand(b, BD_F32, DIMS(11));
+  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "scale", 1);
+  expect_fail(b, BD_OP_SINK_ATTENTION, "dimension 1 of operand 4 has extent 11, expected 12");
+}
+
 // A part of the samples has a part of what the biases' gradient adds up to.
 static void test_relative_attention(void **state) {
   bench *b = *state;
@@ -477,7 +520,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_normalizations),  TEST(test_embedding),     TEST(test_losses),
       TEST(test_attention_heads), TEST(test_grouped_heads), TEST(test_relative_attention),
-      TEST(test_width_of_values),
+      TEST(test_width_of_values), TEST(test_sink_attention),
       TEST(test_queries),         TEST(test_queries_with_dropout),
       TEST(test_windows),         TEST(test_bad_windows),
       TEST(test_heads_within_a_group), TEST(test_heads_of_one_group),

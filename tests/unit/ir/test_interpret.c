@@ -81,8 +81,8 @@ static void rope_turns_pairs(void **state) {
   const double last[8] = {1, 1, 0, 0, 1, 1, cos(1), sin(1)};
   expect(evaluate(ctx, BD_OP_ROPE, 1, &type, data, 3, end), 8, last);
   const bd_attr ramp[5] = {theta, bd_attr_int(ctx, "interleaved", 1),
-                           bd_attr_real(ctx, "factor", 4), bd_attr_real(ctx, "ramp_begin", -1),
-                           bd_attr_real(ctx, "ramp_end", 2)};
+                           bd_attr_real(ctx, "factor", 4), bd_attr_real(ctx, "ramp_low", -1),
+                           bd_attr_real(ctx, "ramp_high", 2)};
   const double slow = 1.0 / 4 / 3 + 2.0 / 3, slower = 0.1 * (1.0 / 4 * 2 / 3 + 1.0 / 3);
   const double ramped[8] = {1, 1, 0, 0, cos(slow) - sin(slow), cos(slow) + sin(slow), cos(slower),
                             sin(slower)};
@@ -117,6 +117,20 @@ static void relative_attention_weighs_places(void **state) {
   const double causal[4] = {1, 54.0 / 9, 543.0 / 12, 5432.0 / 14};
   expect(evaluate(ctx, BD_OP_RELATIVE_ATTENTION, 4, types, data, 1, attrs), 4, both);
   expect(evaluate(ctx, BD_OP_RELATIVE_ATTENTION, 4, types, data, 2, attrs), 4, causal);
+  bd_ctx_destroy(ctx);
+}
+
+// Of sinks that weigh nothing, as much as one key, and as two, what is left of the values' mean.
+static void sinks_take_their_share(void **state) {
+  (void)state;
+  bd_ctx *ctx = bd_ctx_create();
+  const bd_type types[4] = {f32(4, 1, 1, 3, 1), f32(4, 1, 2, 3, 1), f32(4, 1, 2, 3, 1),
+                            f32(1, 3, 0, 0, 0)};
+  double q[3] = {0}, k[6] = {0}, v[6] = {2, 20, 200, 4, 40, 400};
+  double sinks[3] = {-1000, 0, log(2)}, *data[4] = {q, k, v, sinks};
+  const bd_attr scale = bd_attr_real(ctx, "scale", 1);
+  const double left[3] = {3, 20, 150};
+  expect(evaluate(ctx, BD_OP_SINK_ATTENTION, 4, types, data, 1, &scale), 3, left);
   bd_ctx_destroy(ctx);
 }
 
@@ -189,6 +203,7 @@ int main(void) {
       cmocka_unit_test(rope_turns_pairs),
       cmocka_unit_test(attention_averages_what_it_sees),
       cmocka_unit_test(relative_attention_weighs_places),
+      cmocka_unit_test(sinks_take_their_share),
       cmocka_unit_test(xent_skips_negative_targets),
       cmocka_unit_test(windows),
       cmocka_unit_test(dropout_follows_the_global_sample),

@@ -94,10 +94,11 @@ static void test_values(void **state) {
   } cases[] = {{32, 2 * 128 + 1}, {128, 2 * 128 + 1}, {20, 32}, {264, 32}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     const bd_latent latent = {.rank = 8, .plain_width = 48, .value_width = cases[i].values,
-                              .scale = 1, .turned_scale = 1};
+                              .turned_scale = 1};
     bd_llama_config config = llama_of(8192, 1);
     config.head_width = 16;
     config.latent = &latent;
+    config.attention_scale = 1;
     assert_int_equal(segment_of(&config, BD_BF16), cases[i].mib * MIB);
   }
 }
