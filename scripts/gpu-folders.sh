@@ -51,6 +51,10 @@ plans=$(read_plans "$here/same_model.txt" | sed 's/$/ fp32/' && read_plans <<'EN
   windows-bf16     windows       1 1 1   8 1f1b  -   none -            bf16
   windows-bf16-2   windows       2 1 sp=2 8 1f1b -   none -            bf16
   windows-order    windows       1 1 1   8 1f1b  -   none -            bf16    --any-order
+  # And with sinks, and experts that have biases.
+  gpt-oss          gpt_oss       1 1 1   8 1f1b  -   none -            fp32
+  gpt-oss-bf16     gpt_oss       1 1 1   8 1f1b  -   none -            bf16
+  gpt-oss-bf16-2   gpt_oss       2 1 sp=2 8 1f1b -   none -            bf16
   # With biases by relative position.
   t5               t5            1 1 1   8 1f1b  -   none -            fp32
   t5-2             t5            2 1 tp=2 4 1f1b -   none -            fp32
@@ -96,7 +100,7 @@ for model in bert t5 vit; do cp "$root/tests/oracle/$model/samples.safetensors" 
 model_of() {
   case $1 in
     mlp | cnn) echo "$root/examples/$1.json" ;;
-    bert | mixtral | vit | windows) echo "$root/tests/oracle/$1" ;;
+    bert | gpt_oss | mixtral | vit | windows) echo "$root/tests/oracle/$1" ;;
     *) echo "$1" ;;
   esac
 }

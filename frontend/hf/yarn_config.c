@@ -1,7 +1,7 @@
 #include "frontend/hf/rope_config.h"
 #include <math.h>
 
-// Equation of the pair, counted over the head, that makes so many turns over the positions.
+// The pair, a real number, that makes so many turns over the positions.
 static double pair_of(const bd_hf_yarn *y, double turns, double width, double theta) {
   return width * log((double)y->positions / (turns * 2 * M_PI)) / (2 * log(theta));
 }

@@ -59,9 +59,14 @@ END
     one          1 1 1   8 1f1b  -  -    -
     wide         4 1 2x2 8 1f1b  -  none -
 END
-  */windows | */gpt_oss) cat <<'END' ;;
+  */windows) cat <<'END' ;;
     one          1 1 1    8 1f1b  -  none -
     heads        2 1 tp=2 4 1f1b  -  none -
+    tokens       4 1 sp=4 8 1f1b  -  full -
+END
+  */gpt_oss) cat <<'END' ;;
+    one          1 1 1    8 1f1b  -  none -
+    heads        2 1 tp=2 8 1f1b  -  none -
     tokens       4 1 sp=4 8 1f1b  -  full -
 END
   */bert | */gpt_neox) cat <<'END' ;;
@@ -287,7 +292,7 @@ fi
 
 # And sinks, which are added to what cuDNN makes.
 if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */gpt_oss ]]; then
-  for name in one-bf16 heads-bf16 tokens-bf16; do
+  for name in one-bf16 tokens-bf16; do
     grep -q 'bd_rt_attend_with_sinks(rt' "$name/stage0.c" || fail "$name does not ask cuDNN"
     grep -q "attention by cuDNN 9.19.0$" "$name/log.0" || fail "$name does not use cuDNN"
   done

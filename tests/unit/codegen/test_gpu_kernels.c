@@ -42,6 +42,7 @@ static bool computes_as_host(const kernel_run *r) {
   switch (r->from->kind) {
   case BD_OP_LAYERNORM_DW:
   case BD_OP_RMSNORM_DW:
+  case BD_OP_SINKS_GRAD:
   case BD_OP_XENT:
   case BD_OP_LSE:
   case BD_OP_XENT_GRAD:

@@ -635,6 +635,26 @@ static void test_capped_attention(void **unused) {
   }
 }
 
+// Sinks cost what attention costs, by cuDNN as by generated kernels.
+static void test_attention_with_sinks(void **unused) {
+  (void)unused;
+  const bd_model_options options = {0};
+  bd_cluster c = load("h200:1x1");
+  for (int plain = 0; plain < 2; plain++) {
+    double seconds[2], flops[2];
+    for (int sinks = 0; sinks < 2; sinks++) {
+      bd_llama_config config = heads_of(64, 0);
+      config.window = 64;
+      config.sinks = sinks;
+      bd_module *graph;
+      assert_int_equal(bd_llama_build(ctx, "test", &config, &options, BD_NOWHERE, &graph), BD_OK);
+      seconds[sinks] = op_seconds(&c, train_of(graph, plain ? BD_F32 : BD_BF16),
+                                  sinks ? BD_OP_SINK_ATTENTION : BD_OP_ATTENTION, &flops[sinks]);
+    }
+    assert_true(seconds[0] == seconds[1] && flops[0] == flops[1]);
+  }
+}
+
 static void test_biased_attention(void **unused) {
   (void)unused;
   const bd_model_options options = {0};
@@ -688,6 +708,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_kernels_of_attention, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_attention_with_a_window, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_capped_attention, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_attention_with_sinks, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_biased_attention, open, drop_ctx),
       cmocka_unit_test_setup_teardown(test_measured_attention, open, drop_ctx),
   };
