@@ -91,10 +91,10 @@ static int is_of_further_layer(const surplus *s, const bd_rt_tensor *tensor) {
   int file = 0;
   const char *const layer = strstr(tensor->name, before);
   if (!layer) return 0;
-  const char *const number = layer + strlen(before),
-                   *const end = number + strspn(number, "0123456789");
-  const int length = snprintf(wanted, sizeof wanted, "%.*s.%s", (int)(end - tensor->name),
-                              tensor->name, own);
+  const char *const number = layer + strlen(before), *const end =
+                                                         number + strspn(number, "0123456789");
+  const int length =
+      snprintf(wanted, sizeof wanted, "%.*s.%s", (int)(end - tensor->name), tensor->name, own);
   return end > number && *end == '.' && length < (int)sizeof wanted &&
          bd_rt_source_find(s->source, wanted, &file) != NULL;
 }

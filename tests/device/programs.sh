@@ -59,6 +59,10 @@ END
     one          1 1 1   8 1f1b  -  -    -
     wide         4 1 2x2 8 1f1b  -  none -
 END
+  */deepseek_v3) cat <<'END' ;;
+    one          1 1 1    8 1f1b  -  none -
+    heads        2 1 tp=2 4 1f1b  -  none -
+END
   */windows) cat <<'END' ;;
     one          1 1 1    8 1f1b  -  none -
     heads        2 1 tp=2 4 1f1b  -  none -
