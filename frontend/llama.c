@@ -61,7 +61,7 @@ static bd_id build_perceptron(builder *b, bd_layer *layer, bd_id n, int64_t inne
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
   bool fused = c->fused;
-  bd_id gate = n, up;
+  bd_id gate = BD_NO_ID, up;
   if (!c->ungated)
     gate = apply_linear(b, layer, "gate", fused ? 0 : -1, "btc,cf->btf", n, c->width, inner);
   up = apply_linear(b, layer, "up", fused ? 1 : -1, "btc,cf->btf", n, c->width, inner);

@@ -26,7 +26,7 @@ struct bd_cuda_attentions {
 };
 
 _Static_assert(sizeof(bd_cuda_attention) ==
-                   18 * sizeof(int64_t) + sizeof(float) + 3 * sizeof(int32_t),
+                   18 * sizeof(int64_t) + sizeof(double) + sizeof(float) + 3 * sizeof(int32_t),
                "shapes are compared as bytes");
 
 static bd_cuda_attention shape_of(const bd_rt *rt, const bd_rt_attention *s, int gradient) {
@@ -43,6 +43,7 @@ static bd_cuda_attention shape_of(const bd_rt *rt, const bd_rt_attention *s, int
   out.q_batch = s->q_batch, out.q_row = s->q_row;
   out.k_batch = s->k_batch, out.k_row = s->k_row;
   out.lse_batch = s->lse_batch, out.lse_row = s->lse_row;
+  out.softcap = s->softcap;
   out.scale = s->scale, out.causal = s->causal, out.dtype = s->dtype, out.gradient = gradient;
   out.any_order = gradient && rt->options.any_order;
   return out;
