@@ -106,9 +106,11 @@ static int as_counted(const trial *t, int64_t bytes) {
   return bytes <= bd_memory_attention_bytes(t->batch * t->kv_heads, t->group, t->tq, t->tk, t->d);
 }
 
-// Gradients of heads of more than 128 are for Hopper alone; generated kernels do the others.
+// Gradients of heads of more than 128, and of capped scores, are for Hopper; of these Blackwell has
+// those in any order. Generated kernels do the others.
 static int has_engine(const trial *t, way way, int capability) {
-  return way == FORWARD || t->d <= 128 || capability == 90;
+  if (way == FORWARD || capability == 90) return 1;
+  return t->d <= 128 && (t->softcap == 0 || (capability == 100 && way == ANY_ORDER));
 }
 
 static int check(bd_dnn *dnn, const trial *t, way way, int capability) {
