@@ -7,7 +7,7 @@
 typedef bd_llama_builder builder;
 
 // Attention has those before.
-enum { SITE_PERCEPTRON = 3 };
+enum { SITE_PERCEPTRON = 3, SITE_EMBEDDING };
 
 // A matrix used as it is stored, a row per token of the vocabulary.
 static bd_weight_pattern table(const bd_llama_config *c, const char *name, const char *stored) {
@@ -25,9 +25,8 @@ static void build_embed(builder *b, bd_layer *layer) {
   bd_id embedding =
       bd_graph_layer_weight(g, layer, table(b->config, "embedding", "embed_tokens.weight"));
   bd_id rows = bd_graph_binary(g, "rows", BD_OP_EMBED, embedding, tokens);
-  bd_attr scale = bd_attr_real(g->ctx, "value", b->config->embedding_scale);
-  if (b->config->embedding_scale != 0)
-    rows = bd_graph_op(g, "scaled_rows", BD_OP_SCALE, 1, &rows, 1, &scale);
+  rows = bd_transformer_scale(g, "scaled_rows", rows, b->config->embedding_scale);
+  rows = bd_graph_dropout(g, "rows_dropped", rows, b->config->dropout_embedding, SITE_EMBEDDING);
   bd_graph_result(g, rows);
 }
 
@@ -37,22 +36,30 @@ typedef struct perceptron {
   int64_t inner;
 } perceptron;
 
+// What the matrix `name` of a perceptron and its bias are stored as.
+static const char *stored_matrix(builder *b, const perceptron *p, const char *name) {
+  if (b->config->ungated)
+    return bd_intern_f(b->graph.ctx, "%s.c_%s", p->stored, name[0] == 'u' ? "fc" : "proj");
+  return bd_intern_f(b->graph.ctx, "%s.%s_proj", p->stored, name);
+}
+
 // x times the matrix `name`, plus the bias where the model has one. `part`: of the two
 // that one stored matrix has, or -1.
 static bd_id apply_linear(builder *b, bd_layer *layer, const perceptron *p, const char *name,
                           int part, const char *rule, bd_id x, int64_t in, int64_t out) {
   bd_graph_build *g = &b->graph;
-  bd_weight_pattern pattern = bd_transformer_linear(
-      bd_intern_f(g->ctx, "%s%s.w", p->name, name),
-      bd_intern_f(g->ctx, "%s.%s_proj.weight", p->stored, name), in, out, b->config->init_scale);
+  const char *stored = stored_matrix(b, p, name);
+  bd_weight_pattern pattern = bd_transformer_linear(bd_intern_f(g->ctx, "%s%s.w", p->name, name),
+                                                    bd_intern_f(g->ctx, "%s.weight", stored), in,
+                                                    out, b->config->init_scale);
   if (part >= 0) bd_transformer_take_rows(&pattern, "mlp.gate_up_proj.weight", 2 * out, part * out);
   bd_id w = bd_graph_layer_weight(g, layer, pattern);
   bd_id y = bd_graph_contract(g, bd_intern_f(g->ctx, "%s%s", p->name, name), rule, x, w);
   if (!b->config->mlp_bias) return y;
-  bd_id bias = bd_graph_layer_weight(
-      g, layer,
-      bd_graph_vector(bd_intern_f(g->ctx, "%s%s.b", p->name, name),
-                      bd_intern_f(g->ctx, "%s.%s_proj.bias", p->stored, name), BD_INIT_ZEROS, out));
+  bd_id bias = bd_graph_layer_weight(g, layer,
+                                     bd_graph_vector(bd_intern_f(g->ctx, "%s%s.b", p->name, name),
+                                                     bd_intern_f(g->ctx, "%s.bias", stored),
+                                                     BD_INIT_ZEROS, out));
   return bd_graph_binary(g, bd_intern_f(g->ctx, "%s%s_biased", p->name, name), BD_OP_ADD, y, bias);
 }
 
@@ -62,10 +69,14 @@ static bd_id build_perceptron(builder *b, bd_layer *layer, const perceptron *p, 
   const bd_llama_config *c = b->config;
   bool fused = c->fused;
   int64_t inner = p->inner;
-  bd_id gate = apply_linear(b, layer, p, "gate", fused ? 0 : -1, "btc,cf->btf", n, c->width, inner);
-  bd_id up = apply_linear(b, layer, p, "up", fused ? 1 : -1, "btc,cf->btf", n, c->width, inner);
-  bd_id h = bd_graph_unary(g, bd_intern_f(g->ctx, "%sactivated", p->name), c->activation, gate);
-  h = bd_graph_binary(g, bd_intern_f(g->ctx, "%sgated", p->name), BD_OP_MUL, h, up);
+  bd_id gate = BD_NO_ID, up;
+  if (!c->ungated)
+    gate = apply_linear(b, layer, p, "gate", fused ? 0 : -1, "btc,cf->btf", n, c->width, inner);
+  up = apply_linear(b, layer, p, "up", fused ? 1 : -1, "btc,cf->btf", n, c->width, inner);
+  bd_id h = bd_graph_unary(g, bd_intern_f(g->ctx, "%sactivated", p->name), c->activation,
+                           c->ungated ? up : gate);
+  if (!c->ungated)
+    h = bd_graph_binary(g, bd_intern_f(g->ctx, "%sgated", p->name), BD_OP_MUL, h, up);
   return apply_linear(b, layer, p, "down", -1, "btf,fc->btc", h, inner, c->width);
 }
 
@@ -79,16 +90,22 @@ static bd_id build_experts(builder *b, bd_layer *layer, bd_id n, bd_id *out_rout
                          build_perceptron(b, layer, &shared, n));
 }
 
-// How layers differ: one has no experts where others have them, or it has a window.
+// How layers differ: one has no experts where others have them, or it has a window, or leaves
+// positions alone.
 typedef struct kind {
-  bool plain, windowed;
+  bool plain, windowed, unturned;
 } kind;
+enum { KINDS = 8 };
+
+static bool is_same(kind a, kind b) {
+  return a.plain == b.plain && a.windowed == b.windowed && a.unturned == b.unturned;
+}
 
 static kind kind_of(const builder *b, int64_t i) {
   const bd_llama_config *c = b->config;
   bool windowed = c->window > 0 && (!c->windowed || c->windowed[i]);
   bool differs = c->window < b->sequence || c->window_theta != 0;
-  return (kind){c->plain && c->plain[i], windowed && differs};
+  return (kind){c->plain && c->plain[i], windowed && differs, c->unturned && c->unturned[i]};
 }
 
 // What the layers of a kind do with positions.
@@ -96,6 +113,7 @@ static void choose_positions(builder *b, kind kind) {
   const bd_llama_config *c = b->config;
   b->window = kind.windowed && c->window < b->sequence ? c->window : 0;
   b->rotary = c->rotary;
+  b->unturned = kind.unturned;
   if (kind.windowed && c->window_theta != 0) b->rotary = (bd_rotary){.theta = c->window_theta};
 }
 
@@ -117,27 +135,32 @@ static void build_block(builder *b, bd_layer *layer, const char *name, kind kind
                     : build_perceptron(b, layer, &own, n);
   y = bd_llama_normalize_maybe(b, layer, "y_norm", norms->perceptron_out, y);
   y = bd_graph_dropout(g, "y_dropped", y, c->dropout_residual, SITE_PERCEPTRON);
-  bd_graph_result(g, bd_graph_binary(g, "out", BD_OP_ADD, x, y));
+  bd_graph_result(g, bd_llama_add(b, "out", x, y));
   if (balanced) bd_graph_result(g, bd_graph_binary(g, "routed_sum", BD_OP_ADD, before, routed));
+}
+
+// Of the function; where all layers have the window, that goes without saying.
+static const char *name_of(builder *b, kind kind, bool all_windowed) {
+  return bd_intern_f(b->graph.ctx, "%s%s%sblock", kind.plain ? "plain_" : "",
+                     kind.windowed && !all_windowed ? "window_" : "",
+                     kind.unturned ? "unturned_" : "");
 }
 
 // Builds a function for each kind of layers that there are, and tells that of every layer.
 static const bd_layer *const *build_blocks(builder *b) {
-  static const char *const names[2][2] = {{"block", "window_block"},
-                                          {"plain_block", "plain_window_block"}};
   bd_arena *arena = b->graph.ctx->arena;
   int64_t count = b->config->layers, windows = 0;
   const bd_layer **layers = BD_NEW_ARRAY(arena, const bd_layer *, count);
   for (int64_t i = 0; i < count; ++i)
     windows += kind_of(b, i).windowed;
-  for (int k = 0; k < 4; ++k) {
-    kind kind = {k / 2, k % 2};
+  for (int k = 0; k < KINDS; ++k) {
+    kind kind = {k & 2, k & 1, k & 4};
     bd_layer *built = NULL;
     for (int64_t i = 0; i < count; ++i) {
-      if (kind_of(b, i).plain != kind.plain || kind_of(b, i).windowed != kind.windowed) continue;
+      if (!is_same(kind_of(b, i), kind)) continue;
       if (!built) {
         built = BD_NEW(arena, bd_layer);
-        build_block(b, built, names[kind.plain][kind.windowed && windows < count], kind);
+        build_block(b, built, name_of(b, kind, windows == count), kind);
       }
       layers[i] = built;
     }
@@ -164,7 +187,9 @@ static void build_head(builder *b, bd_layer *layer) {
   bd_id n = bd_llama_normalize(b, layer, "norm", "norm", x, c->width);
   bd_id lm =
       bd_graph_param(g, "lm", bd_type_make(BD_F32, 2, (int64_t[]){c->vocabulary, c->width}), true);
-  bd_id logits = bd_transformer_cap(g, bd_transformer_logits(g, n, lm), c->logit_cap);
+  bd_id logits = bd_transformer_logits(g, n, lm);
+  logits = bd_transformer_scale(g, "logits_scaled", logits, c->logit_scale);
+  logits = bd_transformer_cap(g, logits, c->logit_cap);
   bd_id loss = bd_transformer_cross_entropy(g, logits, targets);
   if (c->balance > 0)
     loss = bd_graph_binary(g, "balanced_loss", BD_OP_ADD, loss,

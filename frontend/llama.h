@@ -11,10 +11,11 @@ typedef struct bd_llama_builder {
   // Of the layer that is built:
   int64_t window; // 0: none
   bd_rotary rotary;
+  bool unturned;
 } bd_llama_builder;
 
-// RMS normalization over the last dimension of x, `width` wide, by the gain that is stored as
-// `stored`.weight, or by 1 and that.
+// Normalization over the last dimension of x, `width` wide: by the root mean square and the gain
+// that is stored as `stored`.weight, or 1 and that; or a layer norm, with `stored`.bias.
 bd_id bd_llama_normalize(bd_llama_builder *builder, bd_layer *layer, const char *name,
                          const char *stored, bd_id x, int64_t width);
 
@@ -26,6 +27,9 @@ void bd_latent_heads(bd_llama_builder *builder, bd_layer *layer, bd_id x, bd_id 
 bd_id bd_llama_normalize_maybe(bd_llama_builder *builder, bd_layer *layer, const char *name,
                                const char *stored, bd_id x);
 const bd_llama_norms *bd_llama_norms_of(const bd_llama_config *config);
+
+// x and what a half of a layer adds to it.
+bd_id bd_llama_add(bd_llama_builder *builder, const char *name, bd_id x, bd_id y);
 
 // x [batch, sequence, width] and what attention adds to it.
 bd_id bd_llama_attention(bd_llama_builder *builder, bd_layer *layer, bd_id x);

@@ -11,6 +11,10 @@ bd_id bd_llama_normalize(builder *b, bd_layer *layer, const char *name, const ch
                          int64_t width) {
   bd_graph_build *g = &b->graph;
   bool beside = b->config->gains_beside_one;
+  if (b->config->layer_norms) {
+    bd_transformer_norm norm = {width, b->config->epsilon, "weight", "bias"};
+    return bd_transformer_normalize(g, layer, &norm, name, stored, x);
+  }
   bd_id gain = bd_graph_layer_weight(g, layer,
                                      bd_graph_vector(bd_intern_f(g->ctx, "%s.g", name),
                                                      bd_intern_f(g->ctx, "%s.weight", stored),
@@ -78,6 +82,7 @@ static bd_id project_turned(builder *b, bd_layer *layer, bd_id x, char letter, i
       bd_attr_ints(g->ctx, "dims", 4, (int64_t[]){BD_DIM_BATCH, b->sequence, heads, c->head_width});
   if (all)
     y = bd_graph_op(g, bd_intern_f(g->ctx, "%c_heads", letter), BD_OP_RESHAPE, 1, &y, 1, &dims);
+  if (b->unturned) return y;
   return bd_transformer_rotate(g, bd_intern_f(g->ctx, "%c_rotated", letter), y, &b->rotary);
 }
 
@@ -99,7 +104,13 @@ static double scale_of(const builder *b) {
   const bd_llama_config *c = b->config;
   double scale = c->attention_scale != 0 ? c->attention_scale : 1 / sqrt((double)c->head_width);
   double amplitude = b->rotary.amplitude;
-  return amplitude > 0 && !c->latent ? scale * amplitude * amplitude : scale;
+  return amplitude > 0 && !c->latent && !b->unturned ? scale * amplitude * amplitude : scale;
+}
+
+bd_id bd_llama_add(builder *b, const char *name, bd_id x, bd_id y) {
+  bd_graph_build *g = &b->graph;
+  y = bd_transformer_scale(g, bd_intern_f(g->ctx, "%s_scaled", name), y, b->config->residual_scale);
+  return bd_graph_binary(g, name, BD_OP_ADD, x, y);
 }
 
 bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
@@ -136,5 +147,5 @@ bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
   }
   y = bd_llama_normalize_maybe(b, layer, "o_norm", norms->attention_out, y);
   y = bd_graph_dropout(g, "o_dropped", y, c->dropout_residual, SITE_PROJECTION);
-  return bd_graph_binary(g, "middle", BD_OP_ADD, x, y);
+  return bd_llama_add(b, "middle", x, y);
 }

@@ -71,13 +71,18 @@ typedef struct bd_llama_config {
   double epsilon;
   bd_rotary rotary;
   double dropout_attention, dropout_residual, init_scale;
+  double dropout_embedding;
   bool tied, mlp_bias;
-  bool fused;                  // matrices that read the same are parts of one stored tensor
-  bool query_bias;             // of queries, keys and values
-  bool output_bias;            // of what attention gives
+  bool layer_norms; // normalized by mean and variance, and shifted; else by the root mean square
+  bool ungated;     // perceptrons are `mlp.c_fc`, the activation and `mlp.c_proj`
+  bool fused;       // matrices that read the same are parts of one stored tensor
+  bool query_bias;  // of queries, keys and values
+  bool output_bias; // of what attention gives
   bool gains_beside_one;       // what is stored of RMS norms is what their gains have more than 1
   double embedding_scale;      // times the embedding of a token; 0: 1
   double attention_scale;      // times the products of queries and keys; 0: 1/sqrt(head width)
+  double residual_scale;       // times what attention and the perceptron add; 0: 1
+  double logit_scale;          // times logits; 0: 1
   double score_cap, logit_cap; // that scores and logits stay below, smoothly; 0: none
   bool sinks;                  // the softmax of each head has one, which is learned
   bool normed_heads;           // queries and keys: each head, before it is turned
@@ -85,6 +90,7 @@ typedef struct bd_llama_config {
   const bd_llama_norms *norms; // NULL: Llama's
   const bd_latent *latent;     // NULL: queries, keys and values are made of the token
   int64_t window;              // positions up to its own that attention sees; 0: all
+  const bool *unturned;        // of each layer, whether it leaves positions alone; NULL: none does
   const bool *windowed;        // of each layer, whether it has the window; NULL: all have
   double window_theta; // of rotary positions of layers that have it, not stretched; 0: as others
   // Of a mixture of experts, each a perceptron of width `inner`; 0: one perceptron for all tokens.

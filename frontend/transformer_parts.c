@@ -196,15 +196,17 @@ bd_id bd_transformer_logits(bd_graph_build *build, bd_id x, bd_id output_matrix)
   return bd_graph_contract(build, "logits", "btc,vc->btv", x, output_matrix);
 }
 
-static bd_id scaled(bd_graph_build *g, const char *name, bd_id x, double factor) {
+bd_id bd_transformer_scale(bd_graph_build *g, const char *name, bd_id x, double factor) {
+  if (factor == 0 || factor == 1) return x;
   bd_attr value = bd_attr_real(g->ctx, "value", factor);
   return bd_graph_op(g, name, BD_OP_SCALE, 1, &x, 1, &value);
 }
 
 bd_id bd_transformer_cap(bd_graph_build *g, bd_id x, double cap) {
   if (cap == 0) return x;
-  bd_id within = bd_graph_unary(g, "within_cap", BD_OP_TANH, scaled(g, "of_cap", x, 1 / cap));
-  return scaled(g, "capped", within, cap);
+  bd_id within =
+      bd_graph_unary(g, "within_cap", BD_OP_TANH, bd_transformer_scale(g, "of_cap", x, 1 / cap));
+  return bd_transformer_scale(g, "capped", within, cap);
 }
 
 bd_id bd_transformer_cross_entropy(bd_graph_build *build, bd_id logits, bd_id targets) {

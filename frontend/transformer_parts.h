@@ -87,6 +87,8 @@ bd_id bd_transformer_cross_entropy(bd_graph_build *build, bd_id logits, bd_id ta
 void bd_transformer_loss(bd_graph_build *build, bd_id logits, bd_id targets);
 // Activations [batch, sequence, width] times the output matrix [vocabulary, width].
 bd_id bd_transformer_logits(bd_graph_build *build, bd_id x, bd_id output_matrix);
+// x times a factor; x itself where that is 0 or 1.
+bd_id bd_transformer_scale(bd_graph_build *build, const char *name, bd_id x, double factor);
 // cap tanh(x / cap), which is near x where that is small; x itself where cap is 0.
 bd_id bd_transformer_cap(bd_graph_build *build, bd_id x, double cap);
 

@@ -103,9 +103,7 @@ bool bd_attention_suits_library(const bd_function *function, const bd_op *op) {
   if (!forward && !gradient) return false;
   const bd_value *values = function->values;
   bd_dtype dtype = values[op->in[0]].type.dtype;
-  if ((dtype != BD_BF16 && dtype != BD_F16) || bd_op_real(op, "dropout", 0) > 0 ||
-      bd_op_find_attr(op, "softcap"))
-    return false;
+  if ((dtype != BD_BF16 && dtype != BD_F16) || bd_op_real(op, "dropout", 0) > 0) return false;
   for (int i = 0; i < op->in_count - gradient; ++i)
     if (values[op->in[i]].type.dtype != dtype) return false;
   for (int i = 0; i < op->out_count - !gradient; ++i)

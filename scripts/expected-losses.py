@@ -155,15 +155,33 @@ def llama_norms(c):
     return NORMS.get(c["model_type"], ("input", None, "post_attention", None))
 
 
+# Those with layer norms, and their member for the epsilon.
+LAYER_NORMS = {"starcoder2": "norm_epsilon", "stablelm": "layer_norm_eps"}
+
+
+def llama_norm_shapes(c, name):
+    width = c["hidden_size"]
+    return norm_shapes(name, width) if c["model_type"] in LAYER_NORMS else {name + ".weight": [width]}
+
+
+def has_bias(c, name):
+    """Whether the matrix of a layer has a bias."""
+    of_queries = name[-6:] in ("q_proj", "k_proj", "v_proj")
+    if c["model_type"] == "gpt_oss":
+        return of_queries or name[-6:] == "o_proj"
+    return c.get("use_bias") or of_queries and (c["model_type"] == "qwen2" or c.get("use_qkv_bias"))
+
+
 def llama_shapes(c):
     width, inner, head = c["hidden_size"], c["intermediate_size"], llama_head_width(c)
     queries, keys = c["num_attention_heads"] * head, c["num_key_value_heads"] * head
-    shapes = {"model.embed_tokens.weight": [c["vocab_size"], width], "model.norm.weight": [width]}
+    shapes = {"model.embed_tokens.weight": [c["vocab_size"], width], **llama_norm_shapes(c, "model.norm")}
     if not c["tie_word_embeddings"]:
         shapes["lm_head.weight"] = [c["vocab_size"], width]
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
-        shapes |= {f"{h}{name}_layernorm.weight": [width] for name in llama_norms(c) if name}
+        for name in llama_norms(c):
+            shapes |= llama_norm_shapes(c, f"{h}{name}_layernorm") if name else {}
         if c["model_type"] in ("qwen3", "qwen3_moe", "gemma3_text"):
             shapes[h + "self_attn.q_norm.weight"] = shapes[h + "self_attn.k_norm.weight"] = [head]
         if c["model_type"] == "olmo2":
@@ -182,6 +200,8 @@ def llama_shapes(c):
             for expert in range(c[count]):
                 gate, down, up = (f"{moe}experts.{expert}.{part}" for part in parts)
                 matrices += [(gate, c[own], width), (down, width, c[own]), (up, c[own], width)]
+        elif c["model_type"] == "starcoder2":
+            matrices += [("mlp.c_fc", inner, width), ("mlp.c_proj", width, inner)]
         elif c["model_type"] == "phi3":
             matrices += [("mlp.gate_up_proj", 2 * inner, width), ("mlp.down_proj", width, inner)]
         else:
@@ -189,8 +209,7 @@ def llama_shapes(c):
                          ("mlp.down_proj", width, inner)]
         for name, rows, columns in matrices:
             shapes[f"{h}{name}.weight"] = [rows, columns]
-            biased = {"qwen2": ("q_proj", "k_proj", "v_proj"), "gpt_oss": ("q_proj", "k_proj", "v_proj", "o_proj")}
-            if name[-6:] in biased.get(c["model_type"], ()):
+            if has_bias(c, name):
                 shapes[f"{h}{name}.bias"] = [rows]
     return shapes
 
@@ -511,6 +530,9 @@ def llama_logits(c, w, tokens):
     w = split_fused(c, w) if c["model_type"] == "phi3" else w
 
     def norm(x, name):
+        if c["model_type"] in LAYER_NORMS:
+            return functional.layer_norm(x, (c["hidden_size"],), w[name + ".weight"], w[name + ".bias"],
+                                         c[LAYER_NORMS[c["model_type"]]])
         gain = w[name + ".weight"] + (c["model_type"] in BESIDE_ONE)
         return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + c["rms_norm_eps"]) * gain
 
@@ -528,16 +550,18 @@ def llama_logits(c, w, tokens):
         y = project(x, f"{h}{letter}_proj")
         y = split_heads(norm(y, f"{h}{letter}_norm") if whole else y, count)
         y = norm(y, f"{h}{letter}_norm") if f"{h}{letter}_norm.weight" in w and not whole else y
+        if "no_rope_layers" in c and not c["no_rope_layers"][layer]:
+            return y
         base, scaling = llama_turn(c, layer)
         return rotate(y, base, c.get("partial_rotary_factor", 1.0), scaling)
 
     experts = Experts(c, w) if c["model_type"] in MIXTURES else None
     gemma = c["model_type"].startswith("gemma")
     activation = gelu_new if gemma else functional.silu
-    scale = c["query_pre_attn_scalar"] ** -0.5 if "query_pre_attn_scalar" in c else None
+    scale = c["query_pre_attn_scalar"] ** -0.5 if "query_pre_attn_scalar" in c else c.get("attention_multiplier")
+    added = c.get("residual_multiplier", 1)
     x = w["model.embed_tokens.weight"][tokens.long()]
-    if gemma:
-        x = x * c["hidden_size"] ** 0.5
+    x = x * (c["hidden_size"] ** 0.5 if gemma else c.get("embedding_multiplier", 1))
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
         n = normed(x, h, attention_in)
@@ -546,16 +570,19 @@ def llama_logits(c, w, tokens):
         k, v = (part.repeat_interleave(heads // groups, 1) for part in (k, v))
         y = attend(q, k, v, window=llama_window(c, layer), scale=scale, softcap=c.get("attn_logit_softcapping"),
                    sinks=w.get(h + "self_attn.sinks"))
-        x = x + normed(project(join_heads(y), h + "self_attn.o_proj"), h, attention_out)
+        x = x + added * normed(project(join_heads(y), h + "self_attn.o_proj"), h, attention_out)
         n = normed(x, h, perceptron_in)
         if experts and layer not in c.get("mlp_only_layers", []):
             perceive = experts.perceive if experts.parts else experts.perceive_clamped
             x = x + perceive(n, h + MIXTURES[c["model_type"]][0])
             continue
+        if c["model_type"] == "starcoder2":
+            x = x + project(gelu_new(project(n, h + "mlp.c_fc")), h + "mlp.c_proj")
+            continue
         gated = activation(project(n, h + "mlp.gate_proj")) * project(n, h + "mlp.up_proj")
-        x = x + normed(project(gated, h + "mlp.down_proj"), h, perceptron_out)
+        x = x + added * normed(project(gated, h + "mlp.down_proj"), h, perceptron_out)
     logits = project(norm(x, "model.norm"), "model.embed_tokens" if c["tie_word_embeddings"] else "lm_head")
-    logits = cap(logits, c.get("final_logit_softcapping"))
+    logits = cap(logits / c.get("logits_scaling", 1), c.get("final_logit_softcapping"))
     return (logits, experts.balance()) if experts else logits
 
 
@@ -786,6 +813,10 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "gpt_oss": (llama_shapes, llama_logits, None, "GptOssForCausalLM"),
             "phi3": (llama_shapes, llama_logits, None, "Phi3ForCausalLM"),
             "gemma": (llama_shapes, llama_logits, None, "GemmaForCausalLM"),
+            "granite": (llama_shapes, llama_logits, None, "GraniteForCausalLM"),
+            "smollm3": (llama_shapes, llama_logits, None, "SmolLM3ForCausalLM"),
+            "starcoder2": (llama_shapes, llama_logits, None, "Starcoder2ForCausalLM"),
+            "stablelm": (llama_shapes, llama_logits, None, "StableLmForCausalLM"),
             "gemma2": (llama_shapes, llama_logits, None, "Gemma2ForCausalLM"),
             "gemma3_text": (llama_shapes, llama_logits, None, "Gemma3ForCausalLM"),
             "olmo2": (llama_shapes, llama_logits, None, "Olmo2ForCausalLM"),

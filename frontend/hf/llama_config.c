@@ -71,10 +71,11 @@ static bd_status read_head_width(bd_ctx *ctx, const bd_json *json, bd_llama_conf
                  (long long)c->head_width);
 }
 
-// `in_part`: some elements of a head may be turned alone. Of those made of latents, positions may
-// be stretched along a ramp.
-static bd_status read_variants(bd_ctx *ctx, const bd_json *json, bool in_part, bd_llama_config *c) {
-  bd_hf_rotary_family rotary = {"rope_theta", "partial_rotary_factor", 1, !in_part, c->positions};
+// `in_part`: some elements of a head may be turned alone, usually that `share` of them.
+static bd_status read_variants(bd_ctx *ctx, const bd_json *json, bool in_part, double share,
+                               bd_llama_config *c) {
+  bd_hf_rotary_family rotary = {"rope_theta", "partial_rotary_factor", share, !in_part,
+                                c->positions};
   BD_TRY(bd_hf_rotary_read(ctx, json, &rotary, c->head_width, &c->rotary));
   BD_TRY(bd_hf_activation(ctx, json, "hidden_act", &c->activation));
   return bd_json_bool(ctx, json, "tie_word_embeddings", false, &c->tied);
@@ -136,8 +137,10 @@ static const struct {
   bd_llama_config defaults;
   bd_status (*read)(bd_ctx *ctx, const bd_json *json, bd_llama_config *c);
   bool turns_in_part;
-  bool latent;        // heads are made of latent vectors
-  bool divides_width; // into heads where `head_dim` is null, whatever it is where it is left out
+  bool latent;         // heads are made of latent vectors
+  bool divides_width;  // into heads where `head_dim` is null, whatever it is where it is left out
+  double turned_share; // of each head, where the configuration does not say; 0: 1
+  const char *epsilon; // the norms' member for it; NULL: rms_norm_eps, which others lack
 } families[] = {
     {.model_type = "llama",
      .keys = keys,
@@ -219,6 +222,48 @@ static const struct {
                   .inner = 24576,
                   .tied = true},
      .read = bd_hf_read_gemma},
+    {.model_type = "granite",
+     .keys = bd_hf_granite_keys,
+     .defaults = {.vocabulary = 32000, .positions = 2048, .inner = 11008},
+     .read = bd_hf_read_granite},
+    {.model_type = "smollm3",
+     .keys = bd_hf_smollm3_keys,
+     .defaults = {.vocabulary = 128256,
+                  .positions = 32768,
+                  .width = 2048,
+                  .layers = 36,
+                  .heads = 16,
+                  .kv_heads = 4,
+                  .inner = 11008,
+                  .rotary.theta = 2e6,
+                  .tied = true},
+     .read = bd_hf_read_smollm3},
+    {.model_type = "starcoder2",
+     .keys = bd_hf_starcoder2_keys,
+     .defaults = {.vocabulary = 49152,
+                  .positions = 4096,
+                  .width = 3072,
+                  .layers = 30,
+                  .heads = 24,
+                  .kv_heads = 2,
+                  .inner = 12288,
+                  .epsilon = 1e-5,
+                  .init_scale = 0.018042,
+                  .tied = true},
+     .read = bd_hf_read_starcoder2,
+     .epsilon = "norm_epsilon"},
+    {.model_type = "stablelm",
+     .keys = bd_hf_stablelm_keys,
+     .defaults = {.vocabulary = 50304,
+                  .positions = 4096,
+                  .width = 2560,
+                  .kv_heads = 32,
+                  .inner = 6912,
+                  .epsilon = 1e-5},
+     .read = bd_hf_read_stablelm,
+     .turns_in_part = true,
+     .turned_share = 0.25,
+     .epsilon = "layer_norm_eps"},
     {.model_type = "gemma2",
      .keys = bd_hf_gemma2_keys,
      .defaults = {.vocabulary = 256000,
@@ -284,16 +329,19 @@ bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model
   c.activation = BD_OP_SILU;
   if (c.epsilon == 0) c.epsilon = 1e-6;
   if (c.rotary.theta == 0) c.rotary.theta = 10000;
-  c.init_scale = 0.02;
+  if (c.init_scale == 0) c.init_scale = 0.02;
+  const char *epsilon = families[family].epsilon;
+  if (epsilon) BD_TRY(refuse(ctx, json, "rms_norm_eps", model_type));
   BD_TRY(bd_hf_only_known(ctx, json, members(ctx, families[family].keys)));
   const bd_json *head = bd_json_find(json, "head_dim");
   if (families[family].divides_width && head && head->kind == BD_JSON_NULL) c.head_width = 0;
   BD_TRY(read_sizes(ctx, json, &c));
   BD_TRY(families[family].latent ? bd_hf_read_latent(ctx, json, &c)
                                  : read_head_width(ctx, json, &c));
-  BD_TRY(read_variants(ctx, json, families[family].turns_in_part, &c));
+  double share = families[family].turned_share;
+  BD_TRY(read_variants(ctx, json, families[family].turns_in_part, share != 0 ? share : 1, &c));
   BD_TRY(families[family].read(ctx, json, &c));
-  BD_TRY(bd_json_real(ctx, json, "rms_norm_eps", false, 1e-12, 1, &c.epsilon));
+  BD_TRY(bd_json_real(ctx, json, epsilon ? epsilon : "rms_norm_eps", false, 1e-12, 1, &c.epsilon));
   BD_TRY(bd_json_real(ctx, json, "initializer_range", false, 0, 10, &c.init_scale));
   BD_TRY(bd_hf_probability(ctx, json, "attention_dropout", &c.dropout_attention));
   *out_config = c;

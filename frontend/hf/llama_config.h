@@ -15,6 +15,10 @@ extern const char *const bd_hf_deepseek_v2_keys[];
 extern const char *const bd_hf_deepseek_v3_keys[];
 extern const char *const bd_hf_gemma2_keys[];
 extern const char *const bd_hf_gemma3_keys[];
+extern const char *const bd_hf_granite_keys[];
+extern const char *const bd_hf_smollm3_keys[];
+extern const char *const bd_hf_starcoder2_keys[];
+extern const char *const bd_hf_stablelm_keys[];
 
 // The window of the layers that have one: what `layer_types` says of each, else what
 // `use_sliding_window` and `max_window_layers` say of some.
@@ -55,4 +59,12 @@ BD_NODISCARD bd_status bd_hf_read_deepseek_v3(bd_ctx *ctx, const bd_json *json,
 BD_NODISCARD bd_status bd_hf_read_gemma(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_gemma2(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_gemma3(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_granite(bd_ctx *ctx, const bd_json *json,
+                                          bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_smollm3(bd_ctx *ctx, const bd_json *json,
+                                          bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_starcoder2(bd_ctx *ctx, const bd_json *json,
+                                             bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_stablelm(bd_ctx *ctx, const bd_json *json,
+                                           bd_llama_config *config);
 #endif

@@ -98,6 +98,10 @@ bd_status bd_hf_window_of_most(bd_ctx *ctx, const bd_json *json, int64_t pattern
                                bd_llama_config *c) {
   bool *windowed = BD_NEW_ARRAY(ctx->arena, bool, c->layers);
   const bd_json *types = NULL, *given = bd_json_given(json, "sliding_window_pattern");
+  const bd_json *window = bd_json_find(json, "sliding_window");
+  if (window && window->kind == BD_JSON_NULL)
+    return bd_fail(ctx, BD_INVALID, window->loc,
+                   "\"sliding_window\" is null, but some layers have a window; say how long it is");
   c->window = SLIDING_WINDOW;
   c->windowed = windowed;
   BD_TRY(bd_hf_extent(ctx, json, "sliding_window", &c->window));

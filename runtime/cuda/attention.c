@@ -26,7 +26,7 @@ struct bd_cuda_attentions {
 };
 
 _Static_assert(sizeof(bd_cuda_attention) ==
-                   23 * sizeof(int64_t) + sizeof(float) + 3 * sizeof(int32_t),
+                   23 * sizeof(int64_t) + sizeof(double) + sizeof(float) + 3 * sizeof(int32_t),
                "shapes are compared as bytes");
 
 static bd_cuda_attention shape_of(const bd_rt *rt, const bd_rt_attention *s, int gradient) {
@@ -45,6 +45,7 @@ static bd_cuda_attention shape_of(const bd_rt *rt, const bd_rt_attention *s, int
   out.v_batch = s->v_batch, out.v_row = s->v_row;
   out.out_batch = s->out_batch, out.out_row = s->out_row;
   out.lse_batch = s->lse_batch, out.lse_row = s->lse_row;
+  out.softcap = s->softcap;
   out.scale = s->scale, out.causal = s->causal, out.dtype = s->dtype, out.gradient = gradient;
   out.any_order = gradient && rt->options.any_order;
   return out;

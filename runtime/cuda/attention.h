@@ -16,6 +16,7 @@ typedef struct bd_cuda_attention {
   int64_t window;                                             // where it is causal; 0: none
   int64_t q_batch, q_row, k_batch, k_row, lse_batch, lse_row; // strides in elements
   int64_t v_batch, v_row, out_batch, out_row;
+  double softcap; // 0: none
   float scale;
   int32_t causal, dtype, gradient;
   int64_t any_order; // of a gradient
@@ -47,10 +48,12 @@ int64_t bd_cuda_attention_wide_bytes(const bd_cuda_attention *shape);
 void bd_cuda_attention_place(const bd_cuda_attention *shape, char *const *at, int64_t sample,
                              int64_t head, char **out_at);
 
-// With S = scale q k', seen keys only: lse = log sum exp S, out = exp(S - lse) v.
+// With S = scale q k', of a softcap c then c tanh(S / c), seen keys only: lse = log sum exp S, out
+// = exp(S - lse) v.
 void bd_cuda_attention_graph(bd_dnn_graph *graph, const bd_cuda_attention *shape);
 // With P = exp(S - lse) and D the sums of dout out along rows: dv = P' dout, dS = P (dout v' - D),
-// dk = scale dS' q, dq = scale dS k. All of dS exists in the workspace, which makes every sum one
-// of a fixed order; in any order each block of keys adds to dq in f32 as it comes.
+// of a softcap times 1 - tanh(S / c)^2, dk = scale dS' q, dq = scale dS k. All of dS exists in the
+// workspace, which makes every sum one of a fixed order; in any order each block of keys adds to dq
+// in f32 as it comes.
 void bd_cuda_attention_grad_graph(bd_dnn_graph *graph, const bd_cuda_attention *shape);
 #endif

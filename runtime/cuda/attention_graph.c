@@ -175,6 +175,18 @@ static bd_dnn_item masked(const drawing *d, bd_dnn_item x) {
   return where(d, x, BD_DNN_CMP_GT, key, query);
 }
 
+// Scores over the cap.
+static bd_dnn_item share_of_cap(const drawing *d, bd_dnn_item s) {
+  const bd_dnn_item cap = bd_dnn_constant(d->graph, 4, (float)d->shape->softcap);
+  return apply(d, BD_DNN_DIV, s, cap, scores(d, BD_DNN_FLOAT));
+}
+
+static bd_dnn_item capped(const drawing *d, bd_dnn_item share) {
+  const bd_dnn_item cap = bd_dnn_constant(d->graph, 4, (float)d->shape->softcap);
+  const bd_dnn_item within = apply(d, BD_DNN_TANH_FWD, share, NULL, scores(d, BD_DNN_FLOAT));
+  return apply(d, BD_DNN_MUL, within, cap, scores(d, BD_DNN_FLOAT));
+}
+
 static bd_dnn_item scaled_product(const drawing *d, bd_dnn_item q, bd_dnn_item k,
                                   bd_dnn_item scale) {
   const bd_dnn_item product = scores(d, BD_DNN_FLOAT);
@@ -187,7 +199,9 @@ void bd_cuda_attention_graph(bd_dnn_graph *graph, const bd_cuda_attention *shape
   const bd_dnn_item q = rows(&d, QUERIES), k = columns(&d, KEYS), v = rows(&d, VALUES),
                     out = rows(&d, RESULTS), lse = numbers(&d),
                     scale = bd_dnn_constant(graph, 4, shape->scale);
-  const bd_dnn_item s = masked(&d, scaled_product(&d, q, k, scale));
+  bd_dnn_item s = scaled_product(&d, q, k, scale);
+  if (shape->softcap > 0) s = capped(&d, share_of_cap(&d, s));
+  s = masked(&d, s);
   const bd_dnn_item most = per_row(&d), sum = per_row(&d), weights = scores(&d, d.data);
   bd_dnn_add_reduction(graph, BD_DNN_REDUCE_MAX, s, most);
   const bd_dnn_item below = apply(&d, BD_DNN_SUB, s, most, scores(&d, BD_DNN_FLOAT));
@@ -261,7 +275,8 @@ void bd_cuda_attention_grad_graph(bd_dnn_graph *graph, const bd_cuda_attention *
                     dv = result_rows(&d, VALUES),
                     sums = row_sums(&d, dout, out, bd_dnn_buffer(graph, &sums_of)),
                     scale = bd_dnn_constant(graph, 4, shape->scale);
-  bd_dnn_item s = scaled_product(&d, q, k, scale);
+  bd_dnn_item s = scaled_product(&d, q, k, scale), share = NULL;
+  if (shape->softcap > 0) s = capped(&d, share = share_of_cap(&d, s));
   s = masked(&d, apply(&d, BD_DNN_SUB, s, lse, scores(&d, BD_DNN_FLOAT)));
   const bd_dnn_item p = apply(&d, BD_DNN_EXP, s, NULL, scores(&d, BD_DNN_FLOAT));
   add_key_gradient(&d, VALUES, turned(&d, p), dout, dv);
@@ -269,6 +284,7 @@ void bd_cuda_attention_grad_graph(bd_dnn_graph *graph, const bd_cuda_attention *
   bd_dnn_add_matmul(graph, dout, v, ds);
   ds = apply(&d, BD_DNN_SUB, ds, sums, scores(&d, BD_DNN_FLOAT));
   ds = apply(&d, BD_DNN_MUL, ds, p, scores(&d, BD_DNN_FLOAT));
+  if (share) ds = apply(&d, BD_DNN_TANH_BWD, share, ds, scores(&d, BD_DNN_FLOAT));
   ds = apply(&d, BD_DNN_MUL, ds, scale, scores(&d, d.data));
   add_key_gradient(&d, KEYS, turned(&d, ds), q, dk);
   add_query_gradient(&d, ds, k, dq);

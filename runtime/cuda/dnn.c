@@ -185,11 +185,14 @@ void bd_dnn_add_pointwise(bd_dnn_graph *g, const bd_dnn_pointwise *op) {
                                   {BD_DNN_POINTWISE_AXIS, BD_DNN_TYPE_INT64, 1, &op->axis}};
   const bd_dnn_item mode =
       bd_dnn_make(g, BD_DNN_POINTWISE_DESCRIPTOR, how, op->mode == BD_DNN_GEN_INDEX ? 3 : 2);
+  const int back = op->mode == BD_DNN_TANH_BWD;
+  const bd_dnn_name y = back ? BD_DNN_OPERATION_POINTWISE_DXDESC : BD_DNN_OPERATION_POINTWISE_YDESC,
+                    b = back ? BD_DNN_OPERATION_POINTWISE_DYDESC : BD_DNN_OPERATION_POINTWISE_BDESC;
   bd_dnn_attribute list[5] = {link_to(BD_DNN_OPERATION_POINTWISE_PW_DESCRIPTOR, &mode),
                               link_to(BD_DNN_OPERATION_POINTWISE_XDESC, &op->x),
-                              link_to(BD_DNN_OPERATION_POINTWISE_YDESC, &op->y)};
+                              link_to(y, &op->y)};
   int count = 3;
-  if (op->b) list[count++] = link_to(BD_DNN_OPERATION_POINTWISE_BDESC, &op->b);
+  if (op->b) list[count++] = link_to(b, &op->b);
   if (op->t) list[count++] = link_to(BD_DNN_OPERATION_POINTWISE_TDESC, &op->t);
   bd_dnn_operation(g, BD_DNN_OPERATION_POINTWISE_DESCRIPTOR, list, count);
 }

@@ -73,6 +73,10 @@ END
     heads        2 1 tp=2 8 1f1b  -  none -
     tokens       4 1 sp=4 8 1f1b  -  full -
 END
+  */gemma2) cat <<'END' ;;
+    one          1 1 1    8 1f1b  -  none -
+    pipe         4 2 tp=2 4 1f1b  -  full -
+END
   */bert | */gpt_neox) cat <<'END' ;;
     one          1 1 1    8 1f1b  -  none -
     heads        2 1 tp=2 4 1f1b  -  none -
@@ -302,6 +306,14 @@ if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */gpt_oss ]];
   done
   attend off tokens-bf16 "generated kernels: BRAID_CUDNN=0" BRAID_CUDNN=0
   [ "$(by_cudnn off)" = 0 ] && [ "$(by_cudnn tokens-bf16)" -gt 0 ] || fail "cuDNN runs when it is off, or not when it is on"
+fi
+
+# Capped scores.
+if [ -e "${libraries[-1]##*rpath,}/libcudnn.so.9" ] && [[ $model = */gemma2 ]]; then
+  grep -q '\.softcap = 0\.7' one-bf16/stage0.c || fail "scores are not capped"
+  grep -q "attention by cuDNN 9.19.0$" one-bf16/log.0 || fail "one does not use cuDNN"
+  attend off one-bf16 "generated kernels: BRAID_CUDNN=0" BRAID_CUDNN=0
+  [ "$(by_cudnn off)" = 0 ] && [ "$(by_cudnn one-bf16)" -gt 0 ] || fail "cuDNN runs when it is off, or not when it is on"
 fi
 
 # Padding is told apart by elements that heads have besides, for cuDNN as for generated kernels.

@@ -72,6 +72,10 @@ static float apply(int mode, float x, float b, float t) {
     return expf(x);
   case CUDNN_POINTWISE_LOG:
     return logf(x);
+  case CUDNN_POINTWISE_TANH_FWD:
+    return tanhf(x);
+  case CUDNN_POINTWISE_TANH_BWD:
+    return b * (1 - tanhf(x) * tanhf(x));
   case CUDNN_POINTWISE_CMP_GT:
     return x > b;
   case CUDNN_POINTWISE_CMP_GE:

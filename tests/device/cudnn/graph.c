@@ -63,6 +63,14 @@ static const cudnnBackendAttributeName_t links[][FAKE_MOST_OPERANDS] = {
     {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY}};
 
+// Of a derivative, its result is the gradient of x, and the second operand that of y.
+static cudnnBackendAttributeName_t link_of(const fake_descriptor *d, int row, int index) {
+  if (row > 0 || !fake_get(d, CUDNN_ATTR_OPERATION_POINTWISE_DXDESC)) return links[row][index];
+  return index == 0   ? CUDNN_ATTR_OPERATION_POINTWISE_DXDESC
+         : index == 2 ? CUDNN_ATTR_OPERATION_POINTWISE_DYDESC
+                      : links[row][index];
+}
+
 fake_descriptor *fake_operand(const fake_descriptor *d, int index) {
   const int row = d->kind == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR                     ? 0
                   : d->kind == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR                      ? 1
@@ -74,7 +82,7 @@ fake_descriptor *fake_operand(const fake_descriptor *d, int index) {
                                                                                               : -1;
   if (row < 0) bd_fake_fault("a graph", "an operation of kind %d", (int)d->kind);
   if (index >= FAKE_MOST_OPERANDS || !links[row][index]) return NULL;
-  fake_descriptor *const at = fake_link(d, links[row][index]);
+  fake_descriptor *const at = fake_link(d, link_of(d, row, index));
   return at ? fake_descriptor_of("an operation", at, CUDNN_BACKEND_TENSOR_DESCRIPTOR, 1) : NULL;
 }
 
@@ -104,8 +112,12 @@ void fake_check_pointwise(const fake_descriptor *d) {
   const int index = mode == CUDNN_POINTWISE_GEN_INDEX,
             compares = mode == CUDNN_POINTWISE_CMP_GE || mode == CUDNN_POINTWISE_CMP_GT;
   const int unary = index || mode == CUDNN_POINTWISE_IDENTITY || mode == CUDNN_POINTWISE_EXP ||
-                    mode == CUDNN_POINTWISE_LOG;
+                    mode == CUDNN_POINTWISE_LOG || mode == CUDNN_POINTWISE_TANH_FWD;
+  const int back = mode == CUDNN_POINTWISE_TANH_BWD;
   const int selects = mode == CUDNN_POINTWISE_BINARY_SELECT;
+  if ((fake_get(d, CUDNN_ATTR_OPERATION_POINTWISE_DXDESC) != NULL) != back ||
+      (fake_get(d, CUDNN_ATTR_OPERATION_POINTWISE_YDESC) == NULL) != back)
+    bd_fake_fault(call, "mode %d with the wrong result", mode);
   const fake_tensor y = operand(d, 0);
   if ((fake_operand(d, 2) == NULL) != unary || (fake_operand(d, 3) != NULL) != selects)
     bd_fake_fault(call, "mode %d with too few or too many operands", mode);

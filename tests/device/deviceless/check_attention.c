@@ -18,6 +18,7 @@ typedef struct trial {
   int64_t window;
   int tile;    // its gradients lie apart
   int64_t d_v; // of values; 0: as wide as keys
+  double softcap;
 } trial;
 
 // Of gradients, a part as the runtime cuts it. Heads that tell padding apart are 8 elements wider.
@@ -61,6 +62,10 @@ static const trial trials[] = {
     {"the second half of DeepSeek's 2048", 2, 1024, 2048, 2, 1, 192, 1, BD_RT_BF16, 1, 1, 0, 0,
      128},
     {"a tile of DeepSeek's", 1, 8192, 8192, 1, 1, 192, 0, BD_RT_BF16, 1, 0, 0, 1, 128},
+    {"Gemma 2 9B, a head of 8192 tokens", 1, 8192, 8192, 1, 2, 256, 1, BD_RT_BF16, 1, 0, 0, 0, 0, 50},
+    {"Gemma 2 27B, its window", 1, 8192, 8192, 1, 2, 128, 1, BD_RT_BF16, 1, 0, 4096, 0, 0, 50},
+    {"a cap, all keys seen", 2, 512, 512, 12, 1, 64, 0, BD_RT_F16, 1, 0, 0, 0, 0, 50},
+    {"a cap, half of the queries", 2, 1024, 2048, 2, 4, 128, 1, BD_RT_BF16, 1, 1, 0, 0, 0, 50},
     {"a tile of 16384 rows of one head in f16", 1, 16384, 16384, 1, 1, 64, 1, BD_RT_F16, 1, 0, 0, 1,
      0},
 };
@@ -85,6 +90,7 @@ static bd_cuda_attention shape_of(const trial *t, way way) {
                              .first = t->part ? t->tk - t->tq : 0,
                              .keys = t->tk,
                              .window = t->window,
+                             .softcap = t->softcap,
                              .q_batch = t->tq * q_row,
                              .q_row = q_row,
                              .k_batch = t->tk * k_row,
@@ -118,11 +124,13 @@ static int as_counted(const trial *t, int64_t bytes) {
                                             values_of(t));
 }
 
-// Gradients of heads of more than 128 are for Hopper alone, in any order DeepSeek's for Blackwell
-// too; generated kernels do the others.
+// Gradients of heads of more than 128, and of capped scores, are for Hopper; of capped scores and of
+// DeepSeek's heads Blackwell has those in any order. Generated kernels do the others.
 static int has_engine(const trial *t, way way, int capability) {
-  if (capability == 100 && way == ANY_ORDER && t->d == 192 && values_of(t) == 128) return 1;
-  return way == FORWARD || t->d <= 128 || capability == 90;
+  const int wide = t->d > 128, deepseek = t->d == 192 && values_of(t) == 128;
+  if (way == FORWARD || capability == 90) return 1;
+  if (!wide && t->softcap == 0) return 1;
+  return capability == 100 && way == ANY_ORDER && (!wide || (deepseek && t->softcap == 0));
 }
 
 static int check(bd_dnn *dnn, const trial *t, way way, int capability) {
