@@ -39,9 +39,9 @@ bool bd_op_keeps_sums(bd_op_kind kind);
 // get send and recv, and calls whose neighbours disagree get collectives between them. Every op of
 // main has its stage. Values get their segments here; their offsets come from ir/layout.h.
 //
-// Attributes: all_reduce {axis, combiner="sum"|"max"|"lse"}, all_gather, reduce_scatter and shard
-// {axis, dim}, all_to_all {axis, from, to} (split along `from` before, along `to` after), send {to,
-// tag} and recv {from, tag} (stages; a tag names one value on its way to one stage).
+// Attributes: all_reduce {axis, combiner="sum"|"max"|"lse"}, all_gather, reduce_scatter, shard and
+// mirror {axis, dim}, all_to_all {axis, from, to} (split along `from` before, along `to` after),
+// send {to, tag} and recv {from, tag} (stages; a tag names one value on its way to one stage).
 BD_NODISCARD bd_status bd_partition(bd_ctx *ctx, const bd_module *sharded, bd_module **out_spmd);
 
 // The collectives (ops of one operand and result) that turn sharding `from` into `to`, appended to
