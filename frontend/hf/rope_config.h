@@ -20,7 +20,7 @@ typedef struct bd_hf_yarn {
   bool truncate;     // the two pairs have whole numbers
 } bd_hf_yarn;
 // Of heads of `head_width` and *rotary's theta. Errors: BD_INVALID where `fast` is less than
-// `slow`.
+// `slow`, where theta is not above 1, and where no pair is between the two.
 BD_NODISCARD bd_status bd_hf_yarn_set(bd_ctx *ctx, bd_loc loc, const bd_hf_yarn *yarn,
                                       int64_t head_width, bd_rotary *rotary);
 

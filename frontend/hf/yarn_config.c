@@ -13,6 +13,9 @@ double bd_hf_yarn_amplitude(double factor, double share) {
 bd_status bd_hf_yarn_set(bd_ctx *ctx, bd_loc loc, const bd_hf_yarn *y, int64_t head_width,
                          bd_rotary *r) {
   double width = (double)head_width;
+  if (y->fast < y->slow || r->theta <= 1)
+    return bd_fail(ctx, BD_INVALID, loc,
+                   "\"beta_fast\" must be at least \"beta_slow\", and \"rope_theta\" above 1");
   double low = pair_of(y, y->fast, width, r->theta), high = pair_of(y, y->slow, width, r->theta);
   low = fmax(y->truncate ? floor(low) : low, 0);
   high = fmin(y->truncate ? ceil(high) : high, width - 1);
