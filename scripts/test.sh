@@ -18,10 +18,11 @@ use_memory() {
 }
 
 # FOLDER OPTION...: runs tests, one more at a time than there are cores, as programs of several ranks wait for each
-# other. The sources of the runtime are the same in every emitted program: with ccache they are compiled once. OpenBLAS
-# comes with CBC, where it would start threads that nobody uses.
+# other; Open MPI has ranks that are no more than the cores keep theirs meanwhile, unless it is told. The sources of the
+# runtime are the same in every emitted program: with ccache they are compiled once. OpenBLAS comes with CBC, where it
+# would start threads that nobody uses.
 run_tests() {
-  local folder=$1 settings=(OPENBLAS_NUM_THREADS=1)
+  local folder=$1 settings=(OPENBLAS_NUM_THREADS=1 OMPI_MCA_mpi_yield_when_idle=1)
   shift
   if command -v ccache >/dev/null; then
     settings+=(CCACHE_DIR="$root/build/ccache" OMPI_CC="ccache ${OMPI_CC:-gcc}")

@@ -42,6 +42,9 @@ void gpu_set_open(gpu_set *s) {
   assert_non_null(mkdtemp(folder));
   s->folder = bd_intern_z(s->ctx, folder);
   s->stem = bd_intern_f(s->ctx, "%s/k", folder);
+}
+
+void gpu_set_write(gpu_set *s) {
   bd_status status = bd_kernel_set_write(s->ctx, s->set, s->stem);
   if (status != BD_OK) bd_diags_print(s->ctx, stderr, false);
   assert_int_equal(status, BD_OK);

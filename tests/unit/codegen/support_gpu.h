@@ -1,4 +1,4 @@
-// All cases of support_kernels.h as one set of GPU kernels, written to a temporary folder.
+// All cases of support_kernels.h as one set of GPU kernels, and a temporary folder for them.
 #ifndef SUPPORT_GPU_H
 #define SUPPORT_GPU_H
 #include "tests/emulator/emulator.h"
@@ -15,6 +15,7 @@ typedef struct gpu_set {
 } gpu_set;
 
 void gpu_set_open(gpu_set *set);
+void gpu_set_write(gpu_set *set); // takes far longer
 void gpu_set_close(gpu_set *set);
 
 // A kernel set written to `stem`.ll, lowered for the emulator and loaded; dlclose it.

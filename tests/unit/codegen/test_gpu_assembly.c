@@ -1,5 +1,6 @@
 // Where the CUDA toolkit is there: all GPU kernels assemble, and keep what they work on in
 // registers.
+//   test_gpu_assembly [PTX]: as test_gpu_kernels left it
 #include "tests/unit/codegen/support_fused_norms.h"
 
 #include <setjmp.h>
@@ -13,6 +14,8 @@
 #include <cmocka.h>
 
 static const char ptxas[] = PTXAS; // as cmake has found it
+
+static const char *given_assembly;
 
 static int set_up(void **state) {
   gpu_set *s = test_calloc(1, sizeof *s);
@@ -76,22 +79,24 @@ static void check_fused(const void *set, int number, int bytes, const char *line
   if (bytes) fail_msg("kernel %d of norms and runs: %s", number, line);
 }
 
-// To machine code for `arch`; what ptxas says lies in the file that is returned.
-static const char *assemble(bd_ctx *ctx, const char *stem, const char *arch) {
+// `assembly` to machine code for `arch`; what ptxas says lies in the file that is returned.
+static const char *assemble(bd_ctx *ctx, const char *stem, const char *assembly, const char *arch) {
   const char *log = bd_intern_f(ctx, "%s.log", stem);
-  kernel_spawn((const char *[]){ptxas, "-v", bd_intern_f(ctx, "-arch=%s", arch),
-                                bd_intern_f(ctx, "%s.ptx", stem), "-o",
+  kernel_spawn((const char *[]){ptxas, "-v", bd_intern_f(ctx, "-arch=%s", arch), assembly, "-o",
                                 bd_intern_f(ctx, "%s.o", stem), NULL},
                log);
   return log;
 }
 
 static void kernels_assemble_without_spills(void **state) {
-  const gpu_set *s = *state;
+  gpu_set *s = *state;
   if (access(ptxas, X_OK)) skip();
+  if (!given_assembly) gpu_set_write(s);
+  const char *assembly = given_assembly ? given_assembly : bd_intern_f(s->ctx, "%s.ptx", s->stem);
   for (const char *const *arch = (const char *const[]){"sm_80", "sm_90", "sm_100", NULL}; *arch;
        arch++)
-    assert_int_equal(check_frames(assemble(s->ctx, s->stem, *arch), check_run, s), s->kernels);
+    assert_int_equal(check_frames(assemble(s->ctx, s->stem, assembly, *arch), check_run, s),
+                     s->kernels);
 }
 
 static void norms_with_runs_assemble_without_spills(void **state) {
@@ -99,13 +104,16 @@ static void norms_with_runs_assemble_without_spills(void **state) {
   (void)state;
   if (access(ptxas, X_OK)) skip();
   fused_set_open(&s, false);
+  const char *assembly = bd_intern_f(s.ctx, "%s.ptx", s.stem);
   for (const char *const *arch = (const char *const[]){"sm_80", "sm_90", "sm_100", NULL}; *arch;
        arch++)
-    assert_int_equal(check_frames(assemble(s.ctx, s.stem, *arch), check_fused, &s), s.kernels);
+    assert_int_equal(check_frames(assemble(s.ctx, s.stem, assembly, *arch), check_fused, &s),
+                     s.kernels);
   fused_set_close(&s);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (argc > 1) given_assembly = argv[1];
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(kernels_assemble_without_spills),
       cmocka_unit_test(norms_with_runs_assemble_without_spills),

@@ -2,6 +2,7 @@
 // every grid and every order of threads gives the same bits. Where both add in the same order, and
 // nothing is computed by a GPU's own instructions for powers and reciprocals, these are the bits of
 // the host's kernels.
+//   test_gpu_kernels [PTX]: leaves their assembly there, for test_gpu_assembly
 #include "tests/unit/codegen/support_gpu.h"
 
 #include <dlfcn.h>
@@ -14,6 +15,8 @@
 #include <cmocka.h>
 
 enum { MAX_BUFFERS = BD_MAX_OPERANDS + BD_MAX_RESULTS + 1 };
+
+static const char *kept_assembly;
 
 typedef struct fixture {
   gpu_set all;
@@ -91,6 +94,11 @@ static int set_up(void **state) {
   fixture *f = test_calloc(1, sizeof *f);
   *state = f;
   gpu_set_open(&f->all);
+  gpu_set_write(&f->all);
+  if (kept_assembly) {
+    const char *assembly = bd_intern_f(f->all.ctx, "%s.ptx", f->all.stem);
+    kernel_spawn((const char *[]){"cp", assembly, kept_assembly, NULL}, NULL);
+  }
   f->library = gpu_load(f->all.ctx, f->all.stem);
   load_host_kernels(f);
   return 0;
@@ -165,7 +173,8 @@ static void kernels_agree_with_the_reference_on_every_grid(void **state) {
     kernel_run_check(f->all.ctx, &f->all.runs[i], 17 + (uint64_t)i, run_everywhere, f);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (argc > 1) kept_assembly = argv[1];
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(kernels_agree_with_the_reference_on_every_grid),
   };
