@@ -62,9 +62,9 @@ static bd_status bring_operand(bd_versions *v, bd_chunks *all, const bd_balanced
     BD_TRY(bd_versions_get(v, b->op->in[i], 0, &b->need[i], b->op->loc, &whole));
     out[0] = out[1] = whole;
     if (dim < 0) return BD_OK;
-    *chunks =
-        (bd_chunks){{add_half(v, b, whole, dim, 0), add_half(v, b, whole, dim, 1)}, b->op->group};
-    chunks->half[1] = add_mirrors(v, b, chunks->half[1], dim);
+    chunks->group = b->op->group;
+    chunks->half[0] = add_half(v, b, whole, dim, 0);
+    chunks->half[1] = add_mirrors(v, b, add_half(v, b, whole, dim, 1), dim);
   }
   out[0] = chunks->half[0], out[1] = chunks->half[1];
   return BD_OK;

@@ -182,7 +182,7 @@ static bool is_read_in_chunks(const partition *p, const bd_op *by, bd_id value) 
     const bd_op *op = &f->ops[i];
     if (bd_ids_find(op->in, op->in_count, value) < 0) continue;
     if (!bd_op_is_attention_grad(op->kind) || !bd_op_int(op, BD_BALANCED_ATTR, 0) ||
-        op->in[BD_ATTENTION_GRAD_LSE] != value ||
+        op->in[BD_ATTENTION_GRAD_LSE] != value || op->group != by->group ||
         memcmp(op->split, by->split, sizeof op->split) != 0)
       return false;
   }

@@ -10,15 +10,16 @@ open_device "$1" "$2" "$3" "${5:-}"
 data=text.txt batch=2 target=cuda seed=0 steps=2
 write_text text.txt
 
-# NAME DROPOUT: on sequences of 192 tokens, so that two ranks have chunks of 48 and three of 32.
+# NAME DROPOUT TOKENS WIDTH: of 192 tokens two ranks have chunks of 48 and three of 32.
 write_model() {
   mkdir "$1"
-  sed "s/\(\"max_position_embeddings\"\): .*/\1: 192,/; s/\(\"hidden_size\"\): .*/\1: 64,/; s/\(\"num_hidden_layers\"\): .*/\1: 1,/
+  sed "s/\(\"max_position_embeddings\"\): .*/\1: $3,/; s/\(\"hidden_size\"\): .*/\1: $4,/; s/\(\"num_hidden_layers\"\): .*/\1: 1,/
     s/\(\"attention_dropout\"\): .*/\1: $2,/" "$model/config.json" >"$1/config.json"
   grep -q "\"attention_dropout\": $2,\$" "$1/config.json"
 }
-write_model whole 0.0
-write_model drops 0.1
+write_model whole 0.0 192 64
+write_model drops 0.1 192 64
+write_model long  0.0 2048 32
 
 # NAME MODEL PRECISION RANKS MESH RECOMPUTE CUT BOUND: trained; its losses are those of NAME's first part, up to its -, on one rank.
 try_plan() {
@@ -45,4 +46,20 @@ cp -r dnn-two dnn-kernels
 cp dnn-two.ranks dnn-kernels.ranks
 (export BRAID_CUDNN=0; train_fake dnn-kernels 2 $steps $((seed++)))
 check_losses dnn-one dnn-kernels 1e-3
+
+# Gradients in tiles of 512 queries by 512 keys, of which a chunk has one row: what cuDNN asks for has no room for more.
+by_cudnn() { sed 's/.*"dnn": \([0-9]*\).*/\1/' "$1/device.$2"; }
+precision=bf16 batch=1
+plan_model tiles-one long 2 1 2 1 1f1b - none balanced
+build_fake tiles-one
+train_fake tiles-one 2 $steps $((seed++))
+cp -r tiles-one tiles-two
+cp tiles-one.ranks tiles-two.ranks
+(export BD_FAKE_CUDNN_GROWS=100; train_fake tiles-two 2 $steps $((seed++)))
+check_device tiles-two
+check_losses tiles-one tiles-two 1e-4
+for rank in 0 1; do # a step has 2 runs forward; backward 2 or, of two heads, those of 5 tiles
+  [ "$(by_cudnn tiles-one $rank)" = $((steps * 4)) ] || fail "rank $rank of tiles-one has other runs"
+  [ "$(by_cudnn tiles-two $rank)" = $((steps * (2 + 2 * 5))) ] || fail "rank $rank of tiles-two has other runs"
+done
 finish
