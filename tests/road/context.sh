@@ -9,17 +9,8 @@ here=$(dirname "$(realpath "$0")")
 . "$here/road.sh"
 open_folder "${2:-}"
 write_text text.txt
-
-# NAME HEADS KEY-VALUE-HEADS TOKENS DROPOUT: a model of so many heads, on sequences of so many tokens, whose attention drops.
-write_model() {
-  mkdir "$1"
-  sed -E "s/(\"num_attention_heads\":) [0-9]+/\1 $2/; s/(\"num_key_value_heads\":) [0-9]+/\1 $3/
-    s/(\"max_position_embeddings\":) [0-9]+/\1 $4/; s/(\"attention_dropout\":) [0-9.]+/\1 $5/" \
-    "$here/../oracle/llama/config.json" >"$1/config.json"
-  grep -q "\"num_key_value_heads\": $3,\$" "$1/config.json" && grep -q "\"attention_dropout\": $5,\$" "$1/config.json"
-}
-write_model many 4 2 192 0.1 # parts of 48 and 96 tokens, where tiles have 64
-write_model few 2 1 40 0.0   # of 10 and 20
+write_llama many 4 2 192 0.1 # parts of 48 and 96 tokens, where tiles have 64
+write_llama few 2 1 40 0.0   # of 10 and 20
 
 # NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT; see same_model.txt.
 plans=$(read_plans <<'END'

@@ -9,16 +9,8 @@ here=$(dirname "$(realpath "$0")")
 . "$here/road.sh"
 open_folder "${2:-}"
 write_text text.txt
-
-# NAME HEADS KEY-VALUE-HEADS: a model of so many heads, whose attention drops.
-write_model() {
-  mkdir "$1"
-  sed -E "s/(\"num_attention_heads\":) [0-9]+/\1 $2/; s/(\"num_key_value_heads\":) [0-9]+/\1 $3/
-    s/(\"attention_dropout\":) [0-9.]+/\1 0.1/" "$here/../oracle/llama/config.json" >"$1/config.json"
-  grep -q "\"num_key_value_heads\": $3,\$" "$1/config.json" && grep -q '"attention_dropout": 0.1,$' "$1/config.json"
-}
-write_model one 4 1
-write_model two 8 2
+write_llama one 4 1 32 0.1
+write_llama two 8 2 32 0.1
 
 # NAME MODEL RANKS STAGES MESH MICRO-BATCH SCHEDULE ZERO RECOMPUTE CUT; see same_model.txt.
 plans=$(read_plans <<'END'

@@ -25,6 +25,15 @@ open_folder() {
 # A fixed text of small words, 20000 bytes.
 write_text() { awk -f "$here/../support/words.awk" >"$1"; }
 
+# NAME HEADS KEY-VALUE-HEADS TOKENS DROPOUT: a Llama of so many heads, on sequences of so many tokens, whose attention drops.
+write_llama() {
+  mkdir "$1"
+  sed -E "s/(\"num_attention_heads\":) [0-9]+/\1 $2/; s/(\"num_key_value_heads\":) [0-9]+/\1 $3/
+    s/(\"max_position_embeddings\":) [0-9]+/\1 $4/; s/(\"attention_dropout\":) [0-9.]+/\1 $5/" \
+    "$here/../oracle/llama/config.json" >"$1/config.json"
+  grep -q "\"num_key_value_heads\": $3,\$" "$1/config.json" && grep -q "\"attention_dropout\": $5,\$" "$1/config.json"
+}
+
 # FOLDER ROOT: the model of tests/oracle/t5 with dropout. Its samples lie there.
 write_t5() {
   mkdir -p "$1"
