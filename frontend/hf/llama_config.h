@@ -20,6 +20,11 @@ extern const char *const bd_hf_smollm3_keys[];
 extern const char *const bd_hf_starcoder2_keys[];
 extern const char *const bd_hf_stablelm_keys[];
 
+// Errors: BD_UNSUPPORTED where the member `key` is there and not null, which `family` does not
+// have.
+BD_NODISCARD bd_status bd_hf_refuse_of(bd_ctx *ctx, const bd_json *json, const char *key,
+                                       const char *family);
+
 // The window of the layers that have one: what `layer_types` says of each, else what
 // `use_sliding_window` and `max_window_layers` say of some.
 BD_NODISCARD bd_status bd_hf_window_of_some(bd_ctx *ctx, const bd_json *json,
