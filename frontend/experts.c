@@ -16,7 +16,6 @@ static bd_id weigh(const mixture *m, bd_id shares) {
   const bd_llama_config *c = m->config;
   bd_type type = bd_type_make(BD_F32, 3, (int64_t[]){BD_DIM_BATCH, m->sequence, c->choices});
   bd_attr least = bd_attr_real(g->ctx, "value", 1e-20);
-  bd_attr scale = bd_attr_real(g->ctx, "value", c->share_scale);
   bd_id weights = shares;
   if (!c->raw_shares) {
     bd_id sum = bd_graph_sum(g, "chosen_sum", shares, "abc->ab");
@@ -24,8 +23,7 @@ static bd_id weigh(const mixture *m, bd_id shares) {
     weights = bd_graph_binary(g, "weights", BD_OP_DIV, shares,
                               bd_graph_repeat(g, "chosen_sums", sum, "ab->abc", &type));
   }
-  if (c->share_scale == 0 || c->share_scale == 1) return weights;
-  return bd_graph_op(g, "weights_scaled", BD_OP_SCALE, 1, &weights, 1, &scale);
+  return bd_transformer_scale(g, "weights_scaled", weights, c->share_scale);
 }
 
 // See bd_experts_routed.

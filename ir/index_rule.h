@@ -63,6 +63,7 @@ bd_status bd_infer_search(bd_inference *inference);
 bd_status bd_infer_sinks(bd_inference *inference, int query, int sinks);
 bd_status bd_infer_row_products(bd_inference *inference);
 bd_status bd_infer_sinks_grad(bd_inference *inference);
+
 // Rules of ir/index_windows.c.
 bd_status bd_infer_unfold(bd_inference *inference);
 bd_status bd_infer_fold(bd_inference *inference);

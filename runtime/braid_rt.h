@@ -147,8 +147,7 @@ void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *shape, const void *x,
 // row-major with the given valid counts; lse [batch, tq, heads]. The first head, query and sample
 // are global indices; with dropout the first query is a multiple of 16. `workspace` has
 // bd_rt_attention_workspace_bytes() bytes. Gradients lie as what they are of. Key j is seen by
-// query i, counted over all ranks, when j <= i
-// (`causal`) and j > i - `window`.
+// query i, counted over all ranks, when j <= i (`causal`) and j > i - `window`.
 typedef struct bd_rt_attention {
   int64_t batch, tq, tk, heads, kv_heads, d, d_v; // valid on this rank
   int64_t q_batch, q_row, k_batch, k_row;         // strides in elements, padding included

@@ -586,7 +586,7 @@ def llama_logits(c, w, tokens):
     return (logits, experts.balance()) if experts else logits
 
 
-def yarn(c, width):
+def turned_frequencies(c, width):
     """Frequencies of the pairs of a head, and what turned channels are multiplied by."""
     theta, s = c["rope_theta"], c["rope_scaling"]
     pair = torch.arange(width // 2, dtype=torch.float64)
@@ -608,7 +608,7 @@ def magnitude(s, share):
 
 def turn_pairs(c, x):
     """Rotary positions, each channel paired with its neighbour."""
-    frequency, size = yarn(c, x.shape[3])
+    frequency, size = turned_frequencies(c, x.shape[3])
     angle = torch.arange(x.shape[2], dtype=torch.float64)[:, None] * frequency
     a, b = x[..., 0::2], x[..., 1::2]
     return size * torch.stack((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), 4).flatten(3)

@@ -130,12 +130,6 @@ static bd_status read_groups(bd_ctx *ctx, const bd_json *json, int64_t usual, in
   return BD_OK;
 }
 
-static const bd_expert_names stored = {.router = "mlp.gate.weight",
-                                       .experts = "mlp.experts.",
-                                       .gate = ".gate_proj.weight",
-                                       .up = ".up_proj.weight",
-                                       .down = ".down_proj.weight"};
-
 // The first layers have one perceptron. Of a model whose layers all have, nothing else is read.
 static bd_status read_plain_layers(bd_ctx *ctx, const bd_json *json, int64_t first,
                                    bd_llama_config *c) {
@@ -166,7 +160,7 @@ static bd_status read_experts(bd_ctx *ctx, const bd_json *json, bd_llama_config 
   c->inner = c->plain_inner;
   c->plain_inner = inner;
   c->shared_inner = shared * c->inner;
-  c->expert_names = &stored;
+  c->expert_names = &bd_hf_projected_experts;
   const bd_hf_size sizes[] = {{"n_routed_experts", c->experts},
                               {"num_experts_per_tok", c->choices},
                               {"n_shared_experts", shared},

@@ -19,6 +19,12 @@ const char *const bd_hf_qwen3_moe_keys[] = {"moe_intermediate_size", "head_dim",
                                             "mlp_only_layers",       "router_aux_loss_coef",
                                             "expert_capacity",       NULL};
 
+const bd_expert_names bd_hf_projected_experts = {.router = "mlp.gate.weight",
+                                                 .experts = "mlp.experts.",
+                                                 .gate = ".gate_proj.weight",
+                                                 .up = ".up_proj.weight",
+                                                 .down = ".down_proj.weight"};
+
 bd_status bd_hf_read_mixture(bd_ctx *ctx, const bd_json *json, const char *key,
                              bd_llama_config *c) {
   bool balanced = false;
@@ -76,11 +82,6 @@ static bd_status read_plain_layers(bd_ctx *ctx, const bd_json *json, bd_llama_co
 // As qwen3, but for the perceptrons, and that all layers have a window or none has. transformers 5
 // calls num_experts num_local_experts.
 bd_status bd_hf_read_qwen3_moe(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
-  static const bd_expert_names stored = {.router = "mlp.gate.weight",
-                                         .experts = "mlp.experts.",
-                                         .gate = ".gate_proj.weight",
-                                         .up = ".up_proj.weight",
-                                         .down = ".down_proj.weight"};
   const char *count =
       bd_json_given(json, "num_local_experts") ? "num_local_experts" : "num_experts";
   bool of_chosen = false;
@@ -91,7 +92,7 @@ bd_status bd_hf_read_qwen3_moe(bd_ctx *ctx, const bd_json *json, bd_llama_config
   BD_TRY(read_plain_layers(ctx, json, c));
   BD_TRY(bd_json_bool(ctx, json, "norm_topk_prob", false, &of_chosen));
   c->raw_shares = !of_chosen;
-  c->expert_names = &stored;
+  c->expert_names = &bd_hf_projected_experts;
   c->plain_inner = c->inner;
   c->inner = 768;
   BD_TRY(bd_hf_extent(ctx, json, "moe_intermediate_size", &c->inner));

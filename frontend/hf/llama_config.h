@@ -41,6 +41,9 @@ BD_NODISCARD bd_status bd_hf_window_of_all(bd_ctx *ctx, const bd_json *json,
 BD_NODISCARD bd_status bd_hf_window_of_most(bd_ctx *ctx, const bd_json *json, int64_t pattern,
                                             bd_llama_config *config);
 
+// What Qwen's and DeepSeek's experts are called.
+extern const bd_expert_names bd_hf_projected_experts;
+
 // How many experts there are, the member `key`, and how tokens are shared out. The loss of uneven
 // load is part of the loss where the router's outputs are asked for.
 BD_NODISCARD bd_status bd_hf_read_mixture(bd_ctx *ctx, const bd_json *json, const char *key,

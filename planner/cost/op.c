@@ -92,8 +92,11 @@ static double attention_rate(const part *p, bool forward) {
   return cluster->flops.f32 * generated;
 }
 
-// Of a score: those that attention makes of it, forward and backward.
-enum { FORWARD_PRODUCTS = 2, BACKWARD_PRODUCTS = 5 };
+// Multiplications for each score: of two products forward one is as wide as values, and of five
+// backward two.
+static double score_width(const bd_attention *a) {
+  return a->forward ? a->width + a->values : 3 * a->width + 2 * a->values;
+}
 
 static double attention_seconds(const part *p) {
   const bd_work_rates *work = &p->model->cluster->work;
@@ -114,8 +117,7 @@ static double attention_seconds(const part *p) {
   double ramp = (1 + work->attention_tokens / seen) * (1 + work->attention_width / attention.width);
   double flops = flops_of(p), seconds = flops / attention_rate(p, forward) * ramp;
   if (!bd_op_find_attr(p->op, "softcap")) return seconds;
-  double scores = flops / (2 * attention.width * (forward ? FORWARD_PRODUCTS : BACKWARD_PRODUCTS));
-  return seconds + scores * work->transcendental_seconds;
+  return seconds + flops / (2 * score_width(&attention)) * work->transcendental_seconds;
 }
 
 // Of loops that are not indexed by data: of those, a point touches one.

@@ -60,8 +60,7 @@ bd_dnn_item bd_dnn_integer(bd_dnn_graph *graph, int rank, int32_t value);
 
 // y = mode(x, b), or of BD_DNN_BINARY_SELECT: of t x, else b. NULL operands are not there. `axis`:
 // of BD_DNN_GEN_INDEX, else ignored. `math` is what is computed in.
-// y from x, b and t, which selects; of BD_DNN_TANH_BWD b is the gradient of tanh x, and y that of
-// x.
+// Of BD_DNN_TANH_BWD b is the gradient of tanh x, and y that of x.
 typedef struct bd_dnn_pointwise {
   bd_dnn_mode mode;
   bd_dnn_data math;

@@ -3,7 +3,7 @@
 #define BD_RT_CUDA_SINKS_H
 #include <stdint.h>
 
-// `width`, of a row, is a multiple of eight.
+// `width`, of a head's row, is a multiple of eight.
 typedef struct bd_cuda_sinks {
   int64_t batch, rows, heads, width;
   int64_t batch_stride, row_stride, lse_batch, lse_row; // in elements

@@ -32,6 +32,12 @@ static int64_t q_bytes(const bd_rt_attention *s) {
 static int64_t k_bytes(const bd_rt_attention *s) {
   return span(s->dtype, s->batch, s->k_batch, s->tk, s->k_row, s->kv_heads * s->d, 1);
 }
+static int64_t v_bytes(const bd_rt_attention *s) {
+  return span(s->dtype, s->batch, s->v_batch, s->tk, s->v_row, s->kv_heads * s->d_v, 1);
+}
+static int64_t out_bytes(const bd_rt_attention *s) {
+  return span(s->dtype, s->batch, s->out_batch, s->tq, s->out_row, s->heads * s->d_v, 1);
+}
 static int64_t lse_bytes(const bd_rt_attention *s) {
   return span(BD_RT_F32, s->batch, s->lse_batch, s->tq, s->lse_row, s->heads, 1);
 }
@@ -41,7 +47,7 @@ int bd_rt_attend(bd_rt *rt, const bd_rt_attention *s, const void *q, const void 
                  void *out, void *lse) {
   if (!rt->device->ways.attention) return 0;
   RECORD_WORK(rt, RECORD_ATTEND, record_reads(rt, q, q_bytes(s)), record_reads(rt, k, k_bytes(s)),
-              record_reads(rt, v, k_bytes(s)), record_writes(rt, out, q_bytes(s)),
+              record_reads(rt, v, v_bytes(s)), record_writes(rt, out, out_bytes(s)),
               record_writes(rt, lse, lse_bytes(s)), record_library(rt));
   return 1;
 }
@@ -50,11 +56,11 @@ int bd_rt_attend_grad(bd_rt *rt, const bd_rt_attention *s, const void *dout, con
                       const void *k, const void *v, const void *out, const void *lse, void *dq,
                       void *dk, void *dv, void *sums) {
   if (!rt->device->ways.attention) return 0;
-  RECORD_WORK(rt, RECORD_ATTEND, record_reads(rt, dout, q_bytes(s)),
+  RECORD_WORK(rt, RECORD_ATTEND, record_reads(rt, dout, out_bytes(s)),
               record_reads(rt, q, q_bytes(s)), record_reads(rt, k, k_bytes(s)),
-              record_reads(rt, v, k_bytes(s)), record_reads(rt, out, q_bytes(s)),
+              record_reads(rt, v, v_bytes(s)), record_reads(rt, out, out_bytes(s)),
               record_reads(rt, lse, lse_bytes(s)), record_writes(rt, dq, q_bytes(s)),
-              record_writes(rt, dk, k_bytes(s)), record_writes(rt, dv, k_bytes(s)),
+              record_writes(rt, dk, k_bytes(s)), record_writes(rt, dv, v_bytes(s)),
               record_uses(rt, sums, lse_bytes(s)), record_library(rt));
   return 1;
 }

@@ -165,7 +165,32 @@ static const char queries_graph[] =
     "  }\n"
     "}\n";
 
-// The same with dropout: for 2 and 3 ranks.
+// With sinks, with capped scores, and with values narrower than keys.
+static const char sink_queries_graph[] =
+    "braid graph \"sinks\" {\n"
+    "  weight @s : f32[4] stored \"s\" [4] init ones\n"
+    "  weight @u : f32[4,6] stored \"u\" [4,6] init ones\n"
+    "  func @f(%x: f32[B,24,4,6], %s: f32[4] weight, %u: f32[4,6] weight) {\n"
+    "    %y = mul(%x, %u) : f32[B,24,4,6]\n"
+    "    %k = slice(%y) {dim=2, start=0, size=2} : f32[B,24,2,6]\n"
+    "    %h = slice(%y) {dim=2, start=2, size=2} : f32[B,24,2,6]\n"
+    "    %v = slice(%h) {dim=3, start=1, size=3} : f32[B,24,2,3]\n"
+    "    %a, %m = sink_attention(%y, %k, %v, %s) {scale=0.5, causal=1} : "
+    "f32[B,24,4,3], f32[B,24,4]\n"
+    "    %c, %n = attention(%y, %k, %v) {scale=0.5, causal=1, softcap=0.7} : "
+    "f32[B,24,4,3], f32[B,24,4]\n"
+    "    %p = mul(%a, %c) : f32[B,24,4,3]\n"
+    "    %e = sigmoid(%p) : f32[B,24,4,3]\n"
+    "    %l = reduce_sum(%e) {rule=\"ABCD->\"} : f32[]\n"
+    "    return %l\n"
+    "  }\n"
+    "  main(%x: f32[B,24,4,6] reals, %s: f32[4] weight, %u: f32[4,6] weight) {\n"
+    "    %loss = call @f(%x, %s, %u) : f32[]\n"
+    "    return %loss\n"
+    "  }\n"
+    "}\n";
+
+// The same as the queries with dropout: for 2 and 3 ranks.
 static const char dropped_queries_graph[] =
     "braid graph \"dropped\" {\n"
     "  weight @u : f32[2,2] stored \"u\" [2,2] init ones\n"

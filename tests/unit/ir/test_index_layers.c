@@ -377,6 +377,18 @@ static void test_sink_attention(void **state) {
   fresh(b);
   for (int i = 0; i < 3; ++i)
     operand(b, BD_F32, DIMS(B, 64, 12, 32));
+  operand(b, BD_F32, DIMS(12));
+  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "scale", 1);
+  b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "softcap", 50);
+  expect_fail(b, BD_OP_SINK_ATTENTION, "takes no attribute softcap");
+  b->attrs[1] = bd_attr_int(b->ctx, "chunk", 16);
+  expect_fail(b, BD_OP_SINK_ATTENTION, "attribute chunk needs causal=1");
+  set_int(b, "causal", 1);
+  set_int(b, "window", 8);
+  expect_fail(b, BD_OP_SINK_ATTENTION, "attribute chunk goes with no window");
+  fresh(b);
+  for (int i = 0; i < 3; ++i)
+    operand(b, BD_F32, DIMS(B, 64, 12, 32));
   operand(b, BD_F32, DIMS(11));
   b->attrs[b->attr_count++] = bd_attr_real(b->ctx, "scale", 1);
   expect_fail(b, BD_OP_SINK_ATTENTION, "dimension 1 of operand 4 has extent 11, expected 12");

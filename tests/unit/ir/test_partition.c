@@ -266,6 +266,7 @@ static void test_balanced_queries(void **state) {
   (void)state;
   static const bd_mesh meshes[] = {{1, {2}}, {1, {3}}, {1, {4}}, {2, {2, 2}}, {3, {2, 1, 2}}};
   try_queries(queries_graph, meshes, 4);
+  try_queries(sink_queries_graph, meshes, 4);
   try_queries(dropped_queries_graph, meshes, 2);
 }
 
