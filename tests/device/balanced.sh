@@ -55,7 +55,7 @@ build_fake tiles-one
 train_fake tiles-one 2 $steps $((seed++))
 cp -r tiles-one tiles-two
 cp tiles-one.ranks tiles-two.ranks
-(export BD_FAKE_CUDNN_GROWS=100; train_fake tiles-two 2 $steps $((seed++)))
+(export BD_FAKE_CUDNN_GROWS=200; train_fake tiles-two 2 $steps $((seed++)))
 check_device tiles-two
 check_losses tiles-one tiles-two 1e-4
 for rank in 0 1; do # a step has 2 runs forward; backward 2 or, of two heads, those of 5 tiles

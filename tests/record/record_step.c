@@ -52,6 +52,17 @@ int bd_rt_attend(bd_rt *rt, const bd_rt_attention *s, const void *q, const void 
   return 1;
 }
 
+int bd_rt_attend_with_sinks(bd_rt *rt, const bd_rt_attention *s, const void *q, const void *k,
+                            const void *v, const void *sinks, void *out, void *lse) {
+  if (!rt->device->ways.attention) return 0;
+  RECORD_WORK(rt, RECORD_ATTEND, record_reads(rt, q, q_bytes(s)), record_reads(rt, k, k_bytes(s)),
+              record_reads(rt, v, v_bytes(s)),
+              record_reads(rt, sinks, s->heads * bd_rt_element_bytes(s->dtype)),
+              record_writes(rt, out, out_bytes(s)), record_writes(rt, lse, lse_bytes(s)),
+              record_library(rt));
+  return 1;
+}
+
 int bd_rt_attend_grad(bd_rt *rt, const bd_rt_attention *s, const void *dout, const void *q,
                       const void *k, const void *v, const void *out, const void *lse, void *dq,
                       void *dk, void *dv, void *sums) {

@@ -4,7 +4,7 @@
 #include "tests/emulator/emulator.h"
 #include "tests/unit/codegen/support_kernels.h"
 
-enum { GPU_MAX_RUNS = 1152 };
+enum { GPU_MAX_RUNS = 1536 };
 
 typedef struct gpu_set {
   bd_ctx *ctx;
