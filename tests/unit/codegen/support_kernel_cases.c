@@ -382,6 +382,13 @@ const kernel_case gpu_kernel_cases[] = {
     {BD_OP_SINK_ATTENTION, "1,192,6,32 1,192,3,32 1,192,3,32 6",
      "scale=0.1 causal=1 window=70 dropout=0.3 site=4", "t"},
     {BD_OP_SINK_ATTENTION, "2,41,6,8 2,90,2,8 2,90,2,8 6", "scale=0.1", "g"},
+    // Chunks of the queries, with values of another width, of scores that are capped or have sinks.
+    {BD_OP_SINK_ATTENTION, "1,75,4,16 1,150,2,16 1,150,2,24 4", "scale=0.1 causal=1 chunk=25 half=1",
+     "t"},
+    {BD_OP_ATTENTION, "1,75,4,24 1,150,2,24 1,150,2,40", "scale=0.3 causal=1 softcap=2.0 chunk=25",
+     "t"},
+    {BD_OP_ATTENTION_GRAD, "1,75,4,40 1,75,4,24 1,150,2,24 1,150,2,40 1,75,4,40 1,75,4",
+     "scale=0.3 causal=1 softcap=2.0 chunk=25 half=1", "t"},
     {BD_OP_ROW_PRODUCTS, "3,21,6,24 3,21,6,24", "group=3", "btg"},
     {BD_OP_ROW_PRODUCTS, "2,33,6,64 2,33,6,64", "group=1", "k"},
     {BD_OP_ROW_PRODUCTS, "1,5,6,7 1,5,6,7", "group=2", "k"},
