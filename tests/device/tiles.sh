@@ -17,15 +17,15 @@ sed 's/"model_type": "llama"/"model_type": "mistral", "sliding_window": 300/; s/
 # NAME RANK: what cuDNN ran there.
 by_cudnn() { sed 's/.*"dnn": \([0-9]*\).*/\1/' "$1/device.$2"; }
 
-# NAME MODEL RANKS PIN GROWS RUNS: with cuDNN asking for GROWS times the workspace none has room for a head of the last rank, but for tiles
+# NAME MODEL RANKS MESH CUT GROWS RUNS: with cuDNN asking for GROWS times the workspace none has room for a head of the last rank, but for tiles
 # of 512 rows: so many of each of its two.
 check_tiles() {
-  plan_model "$1" "$2" "$3" 1 "$4" 1 1f1b - none -
+  plan_model "$1" "$2" "$3" 1 "$4" 1 1f1b - none "$5"
   build_fake "$1"
   train_fake "$1" "$3" $steps $((seed++))
   cp -r "$1" "$1-tiles"
   cp "$1.ranks" "$1-tiles.ranks"
-  (export BD_FAKE_CUDNN_GROWS="$5"; train_fake "$1-tiles" "$3" $steps $((seed++)))
+  (export BD_FAKE_CUDNN_GROWS="$6"; train_fake "$1-tiles" "$3" $steps $((seed++)))
   local name
   for name in "$1" "$1-tiles"; do
     grep -q "attention by cuDNN 9.19.0$" "$name/log.0" || fail "$name does not use cuDNN"
@@ -34,9 +34,9 @@ check_tiles() {
   check_losses "$1" "$1-tiles" 1e-4
   local last=$(($3 - 1)) micro_batches=$((batch * steps))
   local more=$(($(by_cudnn "$1-tiles" $last) - $(by_cudnn "$1" $last)))
-  [ $more = $((micro_batches * (2 * $6 - 1))) ] || fail "$1-tiles has $more runs more than $1"
+  [ $more = $((micro_batches * (2 * $7 - 1))) ] || fail "$1-tiles has $more runs more than $1"
 }
-check_tiles one tokens 1 1 40 3
-check_tiles parts tokens 2 sp=2 60 2
-check_tiles window windowed 1 1 40 2
+check_tiles one tokens 1 1 - 40 3
+check_tiles parts tokens 2 2 context 60 2
+check_tiles window windowed 1 1 - 40 2
 finish
