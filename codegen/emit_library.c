@@ -1,5 +1,6 @@
 // Steps that are calls of the runtime: a writer per op.
 #include "codegen/emit.h"
+#include "ir/balance.h"
 #include "ir/windows.h"
 #include "runtime/braid_rt_abi.h"
 #include <assert.h>
@@ -23,7 +24,7 @@ static bool is_relative(const bd_op *op) {
 
 // Of all ranks, of which the op may have half.
 static long long all_queries(const bd_emit_body *body, const bd_op *op, const bd_value *q) {
-  return whole(body, q, 1) * (bd_op_find_attr(op, "chunk") ? 2 : 1);
+  return bd_balance_queries(op, whole(body, q, 1));
 }
 
 // The global number of the rank's first query. Of 2n chunks rank r has number 2r, or mirrored, in

@@ -14,6 +14,10 @@ int64_t bd_balance_chunk(const bd_op *op, const bd_index_map *map, const bd_mesh
   return parts > 1 && even ? chunk : 0;
 }
 
+int64_t bd_balance_queries(const bd_op *op, int64_t queries) {
+  return bd_op_find_attr(op, "chunk") ? 2 * queries : queries;
+}
+
 int bd_balance_dim(const bd_index_map *map, const int8_t dims[BD_MAX_RANK]) {
   int queries = bd_index_find(map, 't');
   for (int d = 0; d < BD_MAX_RANK; ++d)

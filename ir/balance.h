@@ -12,6 +12,10 @@
 int64_t bd_balance_chunk(const bd_op *op, const bd_index_map *map, const bd_mesh *mesh,
                          const int8_t split[BD_MAX_AXES]);
 
+// How many queries attention, or its gradient, has on all ranks, of which the op has `queries`: in
+// an spmd function it may be for one half of each rank's.
+int64_t bd_balance_queries(const bd_op *op, int64_t queries);
+
 // The dimension of an operand or result that has the queries; -1: none.
 int bd_balance_dim(const bd_index_map *map, const int8_t dims[BD_MAX_RANK]);
 #endif

@@ -1,4 +1,5 @@
 // The library segment: what cuDNN's backward attention works in.
+#include "ir/balance.h"
 #include "ir/memory.h"
 
 #include <string.h>
@@ -85,14 +86,13 @@ int64_t bd_memory_attention_heads(int64_t group, int64_t tq, int64_t tk, int64_t
   return wanted < within ? wanted : within;
 }
 
-// A gradient's of heads whole, of as many as run at once or of one, or else of tiles of one. Of half
-// of the queries what all want, so that whether ranks swap them changes nothing.
+// A gradient's of heads whole, of as many as run at once or of one, or else of tiles of one. Of
+// half of the queries what all want, so that whether ranks swap them changes nothing.
 static int64_t wanted_bytes(const bd_function *function, const bd_op *op, bool one_head) {
   const int64_t *q = function->values[op->in[1]].type.dims;
   const int64_t *k = function->values[op->in[2]].type.dims;
-  int64_t group = q[2] / k[2], tq = q[1], tk = k[1], d = q[3];
+  int64_t group = q[2] / k[2], tq = bd_balance_queries(op, q[1]), tk = k[1], d = q[3];
   int64_t d_v = function->values[op->in[3]].type.dims[3];
-  if (bd_op_find_attr(op, "chunk")) tq *= 2;
   int64_t heads = one_head ? 1 : bd_memory_attention_heads(group, tq, tk, d, d_v);
   int64_t bytes = bd_memory_attention_bytes(heads, group, tq, tk, d, d_v);
   if (bytes > 0) return bytes;

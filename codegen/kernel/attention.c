@@ -1,5 +1,6 @@
 // Attention forward with the softmax run online (Milakov and Gimelshein 2018; Dao et al. 2022).
 #include "codegen/kernel/attention_bias.h"
+#include "ir/balance.h"
 #include <float.h>
 #include <math.h>
 
@@ -38,11 +39,6 @@ static int64_t window_of(const bd_op *op, int64_t queries) {
   return window < queries ? window : 0;
 }
 
-// Of `queries` that the op has on all ranks, which may be half of all there are.
-static int64_t all_queries(const bd_op *op, int64_t queries) {
-  return bd_op_find_attr(op, "chunk") ? 2 * queries : queries;
-}
-
 // The global number of the rank's first query. Of 2n chunks rank r has number 2r, or mirrored, in
 // the op for the other half of them, 2n - 1 - 2r.
 static LLVMValueRef first_query(bd_gen *g, const bd_gen_loop *t, int64_t queries) {
@@ -68,11 +64,12 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
   const bd_gen_loop *kv = &g->loop[bd_index_find(&g->map, 'k')];
   const bd_gen_loop *inner = &g->loop[bd_index_find(&g->map, 'g')];
   const bd_gen_loop *t = &g->loop[bd_index_find(&g->map, 't')];
+  int64_t queries = bd_balance_queries(g->op, q[1]);
   float dropout = (float)bd_op_real(g->op, "dropout", 0);
   *out = (bd_attention){.g = g,
                         .tiles = bd_tiles_open(g, values[g->op->in[query]].type.dtype),
                         .tq = local_queries(g, query),
-                        .queries = all_queries(g->op, q[1]),
+                        .queries = queries,
                         .first_query = first_query(g, t, q[1]),
                         .tk = k[1],
                         .width = q[3],
@@ -85,7 +82,7 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
                         .dropout = dropout,
                         .keep = 1.0f / (1.0f - dropout),
                         .site = (uint32_t)bd_op_int(g->op, "site", 0),
-                        .few = bd_attention_has_few_blocks(q[2], all_queries(g->op, q[1]), k[1]),
+                        .few = bd_attention_has_few_blocks(q[2], queries, k[1]),
                         .batches = b->count,
                         .kv_heads = kv->count};
   out->heads = LLVMBuildNSWMul(g->b, kv->count, bd_gen_long(g, out->group), "");
