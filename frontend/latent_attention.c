@@ -95,7 +95,7 @@ static bd_id make_turned(builder *b, bd_layer *layer, bd_id x) {
   bd_id k = project(b, layer, &turned, x);
   k = bd_graph_op(g, "k_head", BD_OP_RESHAPE, 1, &k, 1, &as_head);
   k = bd_transformer_rotate(g, "k_rotated", k, &c->rotary);
-  k = bd_transformer_scale(g, "k_scaled", k, c->latent->turned_scale);
+  k = bd_transformer_scale(g, "k_scaled", k, c->rotary.amplitude * c->rotary.amplitude);
   k = bd_graph_op(g, "k_row", BD_OP_RESHAPE, 1, &k, 1, &as_row);
   bd_type all = bd_type_make(BD_F32, 4, (int64_t[]){BD_DIM_BATCH, b->sequence, c->heads, width});
   return bd_graph_repeat(g, "k_turned", k, "abd->abcd", &all);

@@ -55,8 +55,7 @@ typedef struct bd_latent {
   int64_t query_rank; // of the vector that queries are made of; 0: of the token itself
   int64_t rank;       // of keys and values
   int64_t plain_width, value_width;
-  bool bias;           // of the vectors
-  double turned_scale; // of what scores have of the turned widths
+  bool bias; // of the vectors
 } bd_latent;
 
 // What the norms of a layer are stored as: of what attention and the perceptron read, and of what

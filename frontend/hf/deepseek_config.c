@@ -41,8 +41,7 @@ static bd_status check_word(bd_ctx *ctx, const bd_json *json, const char *key, c
 bd_status bd_hf_read_latent(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   bd_latent *latent = BD_NEW(ctx->arena, bd_latent);
   const bd_json *query = bd_json_find(json, "q_lora_rank");
-  *latent = (bd_latent){
-      .query_rank = 1536, .rank = 512, .plain_width = 128, .value_width = 128, .turned_scale = 1};
+  *latent = (bd_latent){.query_rank = 1536, .rank = 512, .plain_width = 128, .value_width = 128};
   c->head_width = 64;
   if (query && query->kind == BD_JSON_NULL) latent->query_rank = 0;
   BD_TRY(bd_hf_extent(ctx, json, "q_lora_rank", &latent->query_rank));
@@ -86,7 +85,6 @@ static bd_status read_scaling(bd_ctx *ctx, const bd_json *json, const char *key,
 // What stretched positions do to scores. transformers scales those of deepseek_v3 alone, where
 // DeepSeek's own models of both do so.
 static bd_status scale_scores(bd_ctx *ctx, const bd_json *json, bool third, bd_llama_config *c) {
-  bd_latent latent = *c->latent;
   double share = 0, factor = 1;
   BD_TRY(read_scaling(ctx, json, "mscale_all_dim", &share));
   BD_TRY(read_scaling(ctx, json, "factor", &factor));
@@ -98,10 +96,6 @@ static bd_status scale_scores(bd_ctx *ctx, const bd_json *json, bool third, bd_l
             "\"mscale_all_dim\" does not change the scale of attention, as transformers 4.57 has "
             "it of deepseek_v2; DeepSeek's own code multiplies it by %g",
             scale * scale);
-  if (c->rotary.amplitude > 0) latent.turned_scale = c->rotary.amplitude * c->rotary.amplitude;
-  bd_latent *kept = BD_NEW(ctx->arena, bd_latent);
-  *kept = latent;
-  c->latent = kept;
   return BD_OK;
 }
 

@@ -93,8 +93,7 @@ static void test_values(void **state) {
     int64_t mib;
   } cases[] = {{32, 2 * 128 + 1}, {128, 2 * 128 + 1}, {20, 32}, {264, 32}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-    const bd_latent latent = {.rank = 8, .plain_width = 48, .value_width = cases[i].values,
-                              .turned_scale = 1};
+    const bd_latent latent = {.rank = 8, .plain_width = 48, .value_width = cases[i].values};
     bd_llama_config config = llama_of(8192, 1);
     config.head_width = 16;
     config.latent = &latent;
