@@ -14,11 +14,14 @@
 
 static bd_status copy_runtime(bd_ctx *ctx, const char *backend, const char *folder) {
   static const char *const endings[] = {".c", ".h", ".def", ".mk", ".cu", ".cuh", NULL};
+  const char *const parts[] = {"checkpoint", backend};
   const char *from, *to = bd_path_join(ctx, folder, "runtime");
   BD_TRY(bd_runtime_folder(ctx, &from));
   BD_TRY(bd_folder_copy(ctx, from, to, endings));
-  return bd_folder_copy(ctx, bd_path_join(ctx, from, backend), bd_path_join(ctx, to, backend),
-                        endings);
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+    BD_TRY(bd_folder_copy(ctx, bd_path_join(ctx, from, parts[i]), bd_path_join(ctx, to, parts[i]),
+                          endings));
+  return BD_OK;
 }
 
 // What was going on when the stop came, and what it leaves.

@@ -61,6 +61,7 @@ sigset_t bd_child_signals(void) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
+  sigaddset(&set, SIGUSR1);
   bd_stop_add(&set);
   signal(SIGCHLD, SIG_DFL);
   return set;

@@ -15,7 +15,8 @@ static bool wait_for(pid_t child, const sigset_t *watched, int *out_state, int *
     if (ended == child) return true;
     if (ended < 0 && errno != EINTR) return false;
     int signal = sigtimedwait(watched, NULL, &tick);
-    bool stop = signal > 0 && signal != SIGCHLD;
+    bool stop = signal > 0 && signal != SIGCHLD && signal != SIGUSR1;
+    if (signal == SIGUSR1) kill(child, SIGUSR1); // mpirun passes it on to the ranks
     if (stop && !*out_stopped_by) {
       *out_stopped_by = signal;
       stopped_at = bd_clock_seconds();

@@ -90,7 +90,8 @@ static bool reap(team *t) {
 // Ranks of a failed or stopped team get SIGTERM, and SIGKILL when that does not help.
 static void press(team *t, int signal, int *out_stopped_by) {
   double now = bd_clock_seconds();
-  bool stop = signal > 0 && signal != SIGCHLD;
+  bool stop = signal > 0 && signal != SIGCHLD && signal != SIGUSR1;
+  if (signal == SIGUSR1) kill(-t->group, SIGUSR1);
   bool late = t->failed_at > 0 && now - t->failed_at > BD_GRACE_SECONDS;
   if (t->stopped_at > 0) {
     double since = now - t->stopped_at;

@@ -12,7 +12,7 @@
 #define PLAN_LIMIT_BYTES ((size_t)64 << 20)
 enum {
   FIRST_PROGRAM_CODE = 10,
-  LAST_PROGRAM_CODE = 14,
+  LAST_PROGRAM_CODE = 15,
   DEAD_RANK = 10,
   SIGNALLED = 128, // as mpirun and shells tell it
   LAST_SIGNAL = 64

@@ -71,6 +71,9 @@ void bd_rt_copy(bd_rt *rt, void *to, const void *from, int64_t bytes);
 // `data`, which bd_rt_unmap then brings there. One at a time.
 void *bd_rt_map(bd_rt *rt, void *data, int64_t bytes);
 void bd_rt_unmap(bd_rt *rt, void *data, int64_t bytes);
+// Host memory with what `bytes` (as many at most) of the arena at `data` hold, until it is mapped
+// or viewed again.
+const void *bd_rt_view(bd_rt *rt, const void *data, int64_t bytes);
 // Device memory that no function above or below uses by itself; as much on every rank.
 float *bd_rt_workspace(bd_rt *rt, int64_t *out_floats);
 

@@ -18,6 +18,7 @@ enum {
   BD_RT_EXIT_DATA = 12,      // data or weights are missing or unusable
   BD_RT_EXIT_WORLD = 13,     // wrong number of ranks
   BD_RT_EXIT_MACHINE = 14,   // this machine cannot run the code (CPU features, GPU)
+  BD_RT_EXIT_STOPPED = 15,   // told to stop, and a checkpoint is written: to be resumed
 };
 
 // Same numbers as the compiler's bd_dtype; a test holds them together.

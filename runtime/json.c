@@ -139,3 +139,17 @@ int bd_rt_json_skip(bd_rt_json *json, char *scratch, int depth) {
   } while (bd_rt_json_take(json, ','));
   return bd_rt_json_take(json, last);
 }
+
+void bd_rt_json_write(FILE *out, const char *text) {
+  fputc('"', out);
+  for (; *text; text++) {
+    const unsigned char c = (unsigned char)*text;
+    if (c == '"' || c == '\\')
+      fprintf(out, "\\%c", c);
+    else if (c < 0x20)
+      fprintf(out, "\\u%04x", c);
+    else
+      fputc(c, out);
+  }
+  fputc('"', out);
+}

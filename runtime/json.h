@@ -1,8 +1,10 @@
-// The little JSON that safetensors headers and indexes of shards need: a cursor over text.
+// The little JSON that safetensors headers, indexes of shards and checkpoints need: a cursor over
+// text.
 #ifndef BD_RT_JSON_H
 #define BD_RT_JSON_H
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 typedef struct bd_rt_json {
   const char *at, *end;
@@ -17,4 +19,6 @@ int bd_rt_json_string(bd_rt_json *json, char *out, size_t *out_length);
 int bd_rt_json_whole(bd_rt_json *json, int64_t *out_value);
 // Passes over a value of any kind, nested at most `depth` deep. `scratch` holds `end - at` bytes.
 int bd_rt_json_skip(bd_rt_json *json, char *scratch, int depth);
+// Writes `text` as a string, escaped.
+void bd_rt_json_write(FILE *out, const char *text);
 #endif

@@ -1,5 +1,12 @@
 #include "runtime/layout.h"
 
+void bd_rt_mesh_coord(int axes, const int32_t *mesh, int number, int *out_coord) {
+  for (int a = axes - 1; a >= 0; a--) {
+    out_coord[a] = number % mesh[a];
+    number /= mesh[a];
+  }
+}
+
 bd_rt_local bd_rt_local_of(const bd_rt_layout *layout, int axes, const int32_t *mesh,
                            const int *coord) {
   bd_rt_local local = {.rank = layout->rank, .elements = 1};

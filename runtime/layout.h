@@ -18,6 +18,9 @@ typedef struct bd_rt_local {
   int64_t elements; // of the buffer, padding included
 } bd_rt_local;
 
+// Coordinates of rank `number` of a mesh, lower axes slower.
+void bd_rt_mesh_coord(int axes, const int32_t *mesh, int number, int *out_coord);
+
 bd_rt_local bd_rt_local_of(const bd_rt_layout *layout, int axes, const int32_t *mesh,
                            const int *coord);
 

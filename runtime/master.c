@@ -29,10 +29,15 @@ bd_rt_rows bd_rt_rows_of(const bd_rt *rt, const bd_rt_weight *weight) {
   return rows;
 }
 
+int bd_rt_zero_mask(const bd_rt_program *program, const bd_rt_weight *weight) {
+  int mask = 0;
+  for (int a = 0; a < program->axes && !weight->cut_axis; a++)
+    if (program->zero_axes >> a & 1 && weight->layout.at[a] < 0) mask |= 1 << a;
+  return mask;
+}
+
 bd_rt_share bd_rt_share_of(const bd_rt *rt, const bd_rt_weight *weight) {
-  bd_rt_share share = {0};
-  for (int a = 0; a < rt->program->axes && !weight->cut_axis; a++)
-    if (rt->program->zero_axes >> a & 1 && weight->layout.at[a] < 0) share.zero |= 1 << a;
+  bd_rt_share share = {.zero = bd_rt_zero_mask(rt->program, weight)};
   share.group = &rt->group[share.zero];
   share.elements = bd_rt_gradient_local(rt, weight).elements;
   bd_rt_part(share.elements, share.group->size, share.group->rank, &share.start, &share.count);

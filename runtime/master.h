@@ -17,6 +17,10 @@ typedef struct bd_rt_rows {
 } bd_rt_rows;
 bd_rt_rows bd_rt_rows_of(const bd_rt *rt, const bd_rt_weight *weight);
 
+// The axes over which ranks share the update of a weight that they all hold (ZeRO-1), as a mask. Of
+// `program` axes and zero_axes count, of `weight` layout and cut_axis.
+int bd_rt_zero_mask(const bd_rt_program *program, const bd_rt_weight *weight);
+
 // Of an accumulator's padded local elements: who shares their update, and this rank's flat part.
 typedef struct bd_rt_share {
   const bd_rt_group *group; // ZeRO-1; one rank: all elements are its own

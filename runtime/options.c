@@ -31,6 +31,10 @@ static const option options_table[] = {
     {"init", TEXT, AT(init), 0, 0, 0, 0},
     {"metrics", TEXT, AT(metrics), 0, 0, 0, 0},
     {"save", TEXT, AT(save), 0, 0, 0, 0},
+    {"checkpoint", TEXT, AT(checkpoint), 0, 0, 0, 0},
+    {"checkpoint-every", COUNT, AT(checkpoint_every), 0, 0, 0, 0},
+    {"checkpoint-keep", COUNT, AT(checkpoint_keep), 0, 0, 0, 0},
+    {"resume", TEXT, AT(resume), 0, 0, 0, 0},
     {"report", TEXT, AT(report), 0, 0, 0, 0},
     {"profile", TEXT, AT(profile), 0, 0, 0, 0},
     {"tune", TEXT, AT(tune), 0, 0, 0, 0},
@@ -50,7 +54,7 @@ static const option options_table[] = {
     {"tf32", SWITCH, AT(tf32), 0, 0, 0, 0},
     {"any-order", SWITCH, AT(any_order), 0, 0, 0, 0},
 };
-enum { OPTIONS = sizeof options_table / sizeof options_table[0], MOST_NAME = 32 };
+enum { OPTIONS = sizeof options_table / sizeof options_table[0], MOST_NAME = 32, KEPT = 2 };
 _Static_assert(OPTIONS <= 64, "options that are given are bits of a word");
 
 const char *bd_rt_options_help(void) {
@@ -73,6 +77,15 @@ const char *bd_rt_options_help(void) {
          "folder "
          "like that\n"
          "                      of --init: same files and names\n"
+         "  --checkpoint FOLDER write all that training goes on from: at the end, at SIGTERM and "
+         "SIGUSR1, which\n"
+         "                      end the run with status 15, and every --checkpoint-every N steps "
+         "(0: "
+         "not);\n"
+         "                      the newest --checkpoint-keep N (2) stay\n"
+         "  --resume FOLDER     go on from the newest checkpoint there, written under this plan or "
+         "another;\n"
+         "                      with --checkpoint of the same folder a run that has none begins\n"
          "  --metrics FILE      write one JSON object per step\n"
          "  --report FILE       write bytes per rank as JSON\n"
          "  --profile FILE      write a trace of the last step, for Perfetto or chrome://tracing, "
@@ -263,22 +276,30 @@ static int read_option(int argc, char **argv, int *at, uint64_t *given, bd_rt_op
   return fail(message, message_bytes, "--%s takes %s, not '%s'", option->name, values, value);
 }
 
-// Options that the optimizer has no use for, and rates that would rise.
-static int check_together(const bd_rt_options *options, uint64_t given, int optimizer,
-                          char *message, size_t message_bytes) {
+const char *bd_rt_optimizer_name(int optimizer) {
   static const char *const names[] = {[BD_RT_SGD] = "sgd",
                                       [BD_RT_ADAMW] = "adamw",
                                       [BD_RT_MOMENTUM] = "momentum",
                                       [BD_RT_ADAM] = "adam",
                                       [BD_RT_ADAFACTOR] = "adafactor"};
+  return names[optimizer];
+}
+
+// Options that the optimizer has no use for, and rates that would rise.
+static int check_together(const bd_rt_options *options, uint64_t given, int optimizer,
+                          char *message, size_t message_bytes) {
   for (int i = 0; i < OPTIONS; i++) {
     const unsigned wanted = options_table[i].optimizers;
     if (!(given >> i & 1) || !wanted || wanted >> optimizer & 1) continue;
     return fail(message, message_bytes,
                 "--%s is for programs compiled with --optimizer %s, this one is with %s",
                 options_table[i].name, wanted == ADAMS ? "adamw or adam" : "momentum",
-                names[optimizer]);
+                bd_rt_optimizer_name(optimizer));
   }
+  if (!options->checkpoint && (options->checkpoint_every > 0 || options->checkpoint_keep != KEPT))
+    return fail(message, message_bytes, "--checkpoint FOLDER is needed to write checkpoints");
+  if (options->checkpoint_keep == 0)
+    return fail(message, message_bytes, "--checkpoint-keep takes at least 1");
   if (options->min_lr > options->lr)
     return fail(message, message_bytes, "--min-lr %g is above --lr %g, from where it is to fall",
                 options->min_lr, options->lr);
@@ -297,6 +318,7 @@ int bd_rt_options_parse(int argc, char **argv, int optimizer, bd_rt_options *out
                                  .eps = 1e-8,
                                  .momentum = 0.9,
                                  .clip = 1,
+                                 .checkpoint_keep = KEPT,
                                  .loss_scale_interval = -1};
   uint64_t given = 0;
   for (int i = 1; i < argc; i++) {

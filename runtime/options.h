@@ -9,7 +9,9 @@ enum { BD_RT_TOKENS_BY_NAME, BD_RT_TOKENS_BYTES, BD_RT_TOKENS_U16, BD_RT_TOKENS_
 typedef struct bd_rt_options {
   int64_t steps, warmup;
   uint64_t seed;
-  const char *data, *init, *metrics, *save, *report, *profile, *tune; // NULL where not given
+  // NULL where not given.
+  const char *data, *init, *metrics, *save, *report, *profile, *tune, *checkpoint, *resume;
+  int64_t checkpoint_every, checkpoint_keep;
   double lr, min_lr, weight_decay, beta1, beta2, eps, momentum, clip;
   // Below or at 0 (the interval: below) where not given.
   double loss_scale, loss_scale_growth, loss_scale_backoff;
@@ -22,6 +24,7 @@ typedef struct bd_rt_options {
 // usage error described in `message`. Strings point into argv.
 int bd_rt_options_parse(int argc, char **argv, int optimizer, bd_rt_options *out_options,
                         char *message, size_t message_bytes);
+const char *bd_rt_optimizer_name(int optimizer);
 // Whether --save names a folder: by a slash at its end, so that all ranks say the same.
 int bd_rt_options_name_folder(const char *save);
 // The text of --help.

@@ -4,8 +4,9 @@
 #include "runtime/options.h"
 
 // Whether --metrics, --save, --report and --profile can be written and none of them is another,
-// one of the program's own, the file of --tune, the data or, --save aside, the file of --init, asked before training so that
-// its end does not fail. Leaves nothing behind. Returns 0, or a BD_RT_EXIT status and a message.
+// one of the program's own, the file of --tune, the data or, --save aside, the file of --init,
+// asked before training so that its end does not fail. Leaves nothing behind. Returns 0, or a
+// BD_RT_EXIT status and a message.
 int bd_rt_outputs_check(const bd_rt_options *options, char *message, size_t size);
 
 // How a file is written: where it stands, or whole beside it and renamed, which is for

@@ -1,4 +1,5 @@
 // How a rank finds its place: stage, coordinates, groups.
+#include "runtime/layout.h"
 #include "runtime/rank.h"
 
 char *bd_rt_arena(bd_rt *rt) {
@@ -53,10 +54,7 @@ int bd_rt_place_rank(bd_rt *rt) {
   rt->stage_index = rt->rank / rt->devices;
   rt->mesh_rank = rt->rank % rt->devices;
   rt->stage = &program->stage[rt->stage_index];
-  for (int a = program->axes - 1, rest = rt->mesh_rank; a >= 0; a--) {
-    rt->coord[a] = rest % program->mesh[a];
-    rest /= program->mesh[a];
-  }
+  bd_rt_mesh_coord(program->axes, program->mesh, rt->mesh_rank, rt->coord);
   for (int mask = 0; mask < BD_RT_GROUPS; mask++)
     rt->group[mask] = group_of(rt, mask);
   return 0;

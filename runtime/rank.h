@@ -84,6 +84,7 @@ struct bd_rt {
   float target_share;     // 1 / the valid targets of the step
   float loss_scale;       // 1 but in f16 programs, see runtime/scale.h
   int64_t finite_steps;   // since the scale was changed
+  int64_t kept_step;      // of the newest checkpoint in the folder of --checkpoint; -1: none
   // At each moment; -1: nobody has looked, or can.
   int64_t free_bytes[BD_RT_MEMORY_MOMENTS];
 };
@@ -167,6 +168,8 @@ void bd_rt_samples_read(const bd_rt *rt, const bd_rt_samples *samples, void *out
 // Padding becomes zero.
 int bd_rt_weights_init(bd_rt *rt);
 int bd_rt_weights_load(bd_rt *rt);
+// Of --init no more than what the folder of --save is to be like.
+int bd_rt_weights_look(bd_rt *rt);
 // To --save: a file, or, where it ends in a slash, a folder: with the files, names and index that
 // the folder of --init has, and its configuration beside them; else with model.safetensors.
 int bd_rt_weights_save(bd_rt *rt);

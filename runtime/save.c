@@ -4,6 +4,8 @@
 
 #include "runtime/backend.h"
 #include "runtime/master.h"
+#include "runtime/safetensors_header.h"
+#include "runtime/write_all.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,58 +16,12 @@
 
 enum { PIECE = BD_RT_SCRATCH_FLOATS / 4 };
 
-void bd_rt_write_name(FILE *header, const char *name) {
-  fputc('"', header);
-  for (; *name; name++) {
-    const unsigned char c = (unsigned char)*name;
-    if (c == '"' || c == '\\')
-      fprintf(header, "\\%c", c);
-    else if (c < 0x20)
-      fprintf(header, "\\u%04x", c);
-    else
-      fputc(c, header);
-  }
-  fputc('"', header);
-}
-
-// The length word and the header, padded so that data starts at a multiple of 8. NULL without
-// memory.
-static char *make_header(int count, const bd_rt_stored *stored, size_t *out_bytes) {
-  char *text = NULL;
-  size_t length = 0;
-  FILE *const header = open_memstream(&text, &length);
-  if (!header) return NULL;
-  fputs("........{\"__metadata__\":{\"format\":\"pt\"}", header);
-  int64_t at = 0;
-  for (int i = 0; i < count; i++) {
-    const bd_rt_weight *const weight = stored[i].weight;
-    const int64_t bytes = bd_rt_stored_elements(weight) * 4;
-    fputc(',', header);
-    bd_rt_write_name(header, stored[i].name);
-    fputs(":{\"dtype\":\"F32\",\"shape\":[", header);
-    for (int d = 0; d < weight->stored_rank; d++)
-      fprintf(header, "%s%lld", d ? "," : "", (long long)weight->stored_dims[d]);
-    fprintf(header, "],\"data_offsets\":[%lld,%lld]}", (long long)at, (long long)(at + bytes));
-    at += bytes;
-  }
-  fputc('}', header);
-  while (ftell(header) % 8)
-    fputc(' ', header);
-  if (fclose(header)) return NULL;
-  for (int i = 0; i < 8; i++)
-    text[i] = (char)((uint64_t)(length - 8) >> (8 * i));
-  *out_bytes = length;
-  return text;
-}
-
-static int write_all(int fd, const void *data, size_t bytes) {
-  for (size_t done = 0; done < bytes;) {
-    const ssize_t put = write(fd, (const char *)data + done, bytes - done);
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return 0;
-    done += (size_t)put;
-  }
-  return 1;
+static int make_header(int count, const bd_rt_stored *stored, bd_rt_header *out) {
+  if (!bd_rt_header_begin(out)) return 0;
+  for (int i = 0; i < count; i++)
+    bd_rt_header_add(out, stored[i].name, BD_RT_F32, stored[i].weight->stored_rank,
+                     stored[i].weight->stored_dims);
+  return bd_rt_header_end(out);
 }
 
 // Whether this rank speaks for its elements: replicas stay silent, and so do later stages.
@@ -104,7 +60,8 @@ static int write_tensors(bd_rt *rt, int tensors, const bd_rt_stored *stored, int
     for (int64_t first = 0; first < elements; first += PIECE) {
       const int64_t count = elements - first < PIECE ? elements - first : PIECE;
       collect_piece(rt, &stored[i], first, count);
-      if (rt->rank == 0 && good) good = write_all(fd, rt->scratch, (size_t)count * sizeof(float));
+      if (rt->rank == 0 && good)
+        good = bd_rt_write_all(fd, rt->scratch, (size_t)count * sizeof(float));
     }
   }
   return good;
@@ -135,14 +92,14 @@ int bd_rt_save_file(bd_rt *rt, const char *path, int count, const bd_rt_stored *
   }
   status = bd_rt_agree(rt, status, message);
   if (status) return status;
-  size_t bytes = 0;
-  char *const header = rt->rank == 0 ? make_header(count, stored, &bytes) : NULL;
-  int good = rt->rank != 0 || (header && write_all(fd, header, bytes));
+  bd_rt_header header = {0};
+  int good = rt->rank != 0 || (make_header(count, stored, &header) &&
+                               bd_rt_write_all(fd, header.text, header.bytes));
   good = write_tensors(rt, count, stored, fd) && good;
   if (rt->rank == 0 && !finish(fd, good, temporary, path)) {
     snprintf(message, sizeof message, "%s: cannot be written: %s", path, strerror(errno));
     status = BD_RT_EXIT_EXTERNAL;
   }
-  free(header);
+  free(header.text);
   return bd_rt_agree(rt, status, message);
 }

@@ -3,8 +3,6 @@
 #define BD_RT_SAVE_H
 #include "runtime/rank.h"
 
-#include <stdio.h>
-
 // A stored tensor: the name it is written under, the file it goes to, and one of the weights that
 // are parts of it, or that it is a part of, with its number there.
 typedef struct bd_rt_stored {
@@ -17,6 +15,4 @@ typedef struct bd_rt_stored {
 // Collective: all ranks give the same tensors. The weights' wide copies have been loaded. The file
 // takes its place when it is whole. Returns 0 or a status after one rank has spoken.
 int bd_rt_save_file(bd_rt *rt, const char *path, int count, const bd_rt_stored *stored);
-// A string of JSON.
-void bd_rt_write_name(FILE *out, const char *name);
 #endif

@@ -1,5 +1,6 @@
 // What --save asks for: one file of weights, or a folder like the one that they came from.
 #include "runtime/backend.h"
+#include "runtime/json.h"
 #include "runtime/master.h"
 #include "runtime/save.h"
 
@@ -70,9 +71,9 @@ static int write_index(const char *folder, const bd_rt_source *source, const lis
   fprintf(out, "{\n  \"metadata\": {\"total_size\": %lld},\n  \"weight_map\": {", (long long)bytes);
   for (int i = 0; i < list->count; i++) {
     fputs(i ? ",\n    " : "\n    ", out);
-    bd_rt_write_name(out, list->tensors[i].name);
+    bd_rt_json_write(out, list->tensors[i].name);
     fputs(": ", out);
-    bd_rt_write_name(out, source->names[list->tensors[i].file]);
+    bd_rt_json_write(out, source->names[list->tensors[i].file]);
   }
   fputs("\n  }\n}\n", out);
   int error = ferror(out) || fflush(out) || fsync(fileno(out)) ? EIO : 0;

@@ -78,6 +78,12 @@ static int load_all(bd_rt *rt, const bd_rt_source *source, char *message, size_t
   return status;
 }
 
+int bd_rt_weights_look(bd_rt *rt) {
+  char message[1024] = "";
+  const int status = bd_rt_source_open(rt->options.init, &rt->source, message, sizeof message);
+  return bd_rt_agree(rt, status, message);
+}
+
 int bd_rt_weights_load(bd_rt *rt) {
   char message[1024] = "";
   int status = bd_rt_source_open(rt->options.init, &rt->source, message, sizeof message);

@@ -1,5 +1,6 @@
 // Programs that evaluate functions once each, in this process alone.
 #include "runtime/cpu/rt.h"
+#include "runtime/write_all.h"
 
 #include <cblas.h>
 #include <errno.h>
@@ -33,17 +34,6 @@ static char *map_parameters(const char *path, int64_t bytes) {
   return pages == MAP_FAILED ? NULL : pages;
 }
 
-static int write_all(int fd, const char *data, int64_t bytes) {
-  while (bytes > 0) {
-    const ssize_t written = write(fd, data, (size_t)bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return -1;
-    data += written;
-    bytes -= written;
-  }
-  return 0;
-}
-
 static int evaluate(bd_rt *rt, int count, const bd_rt_evaluation *evaluations, char *in, int fd) {
   int64_t work_bytes = 0, out_bytes = 0;
   for (int i = 0; i < count; i++) {
@@ -54,7 +44,7 @@ static int evaluate(bd_rt *rt, int count, const bd_rt_evaluation *evaluations, c
   for (int i = 0; i < count; i++) {
     memset(out, 0, (size_t)evaluations[i].out_bytes);
     evaluations[i].run(rt, in, work, out);
-    if (write_all(fd, out, evaluations[i].out_bytes)) return errno;
+    if (!bd_rt_write_all(fd, out, (size_t)evaluations[i].out_bytes)) return errno;
     in += evaluations[i].in_bytes;
   }
   return 0;

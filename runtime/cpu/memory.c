@@ -96,6 +96,11 @@ void bd_rt_unmap(bd_rt *rt, void *data, int64_t bytes) {
   (void)rt, (void)data, (void)bytes; // mapped in place
 }
 
+const void *bd_rt_view(bd_rt *rt, const void *data, int64_t bytes) {
+  (void)rt, (void)bytes;
+  return data;
+}
+
 float *bd_rt_workspace(bd_rt *rt, int64_t *out_floats) {
   *out_floats = BD_RT_THREAD_SCRATCH_FLOATS;
   return rt->device->thread_scratch;

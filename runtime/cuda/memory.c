@@ -80,6 +80,12 @@ void bd_rt_unmap(bd_rt *rt, void *data, int64_t bytes) {
   bd_rt_settle(rt);
 }
 
+const void *bd_rt_view(bd_rt *rt, const void *data, int64_t bytes) {
+  copy(rt, rt->device->mapped, data, bytes, cudaMemcpyDeviceToHost);
+  bd_rt_settle(rt);
+  return rt->device->mapped;
+}
+
 float *bd_rt_workspace(bd_rt *rt, int64_t *out_floats) {
   *out_floats = BD_CUDA_WORKSPACE_BYTES / (int64_t)sizeof(float);
   return (float *)(void *)rt->device->library;

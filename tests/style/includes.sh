@@ -15,6 +15,7 @@ find ir frontend planner codegen runtime cli tests \( -name '*.c' -o -name '*.h'
     may["codegen"] = "ir/ runtime/braid_rt_abi.h"
     may["runtime"] = ""
     may["runtime/cpu"] = "runtime/"
+    may["runtime/checkpoint"] = "runtime/"
     may["runtime/cuda"] = "runtime/"
     may["cli"] = "ir/ frontend/ planner/ codegen/ runtime/braid_rt_abi.h"
     may["tests"] = "ir/ frontend/ planner/ codegen/ runtime/"
@@ -23,6 +24,7 @@ find ir frontend planner codegen runtime cli tests \( -name '*.c' -o -name '*.h'
     hidden["ir"] = ""
     hidden["runtime"] = "runtime/cpu/ runtime/cuda/"
     hidden["runtime/cpu"] = "runtime/cuda/"
+    hidden["runtime/checkpoint"] = "runtime/cpu/ runtime/cuda/"
     hidden["runtime/cuda"] = "runtime/cpu/"
     # Foreign headers, by how they begin: the folders that may know them.
     confined["cjson/"] = "ir/base/"
