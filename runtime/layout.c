@@ -28,6 +28,19 @@ bd_rt_local bd_rt_local_of(const bd_rt_layout *layout, int axes, const int32_t *
   return local;
 }
 
+bd_rt_layout bd_rt_gradient_layout(const bd_rt_weight *weight) {
+  bd_rt_layout layout = weight->layout;
+  if (weight->cut_axis) layout.at[weight->cut_axis - 1] = weight->cut_dim;
+  return layout;
+}
+
+int bd_rt_zero_mask(const bd_rt_program *program, const bd_rt_weight *weight) {
+  int mask = 0;
+  for (int a = 0; a < program->axes && !weight->cut_axis; a++)
+    if (program->zero_axes >> a & 1 && weight->layout.at[a] < 0) mask |= 1 << a;
+  return mask;
+}
+
 int bd_rt_local_padded(const bd_rt_local *local) {
   for (int d = 0; d < local->rank; d++)
     if (local->count[d] != local->extent[d]) return 1;

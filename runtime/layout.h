@@ -24,6 +24,12 @@ void bd_rt_mesh_coord(int axes, const int32_t *mesh, int number, int *out_coord)
 bd_rt_local bd_rt_local_of(const bd_rt_layout *layout, int axes, const int32_t *mesh,
                            const int *coord);
 
+// Where the accumulators of a weight's gradients lie: as the weight, or cut further.
+bd_rt_layout bd_rt_gradient_layout(const bd_rt_weight *weight);
+// The axes over which ranks share the update of a weight that they all hold (ZeRO-1), as a mask. Of
+// `program` axes and zero_axes count, of `weight` layout and cut_axis.
+int bd_rt_zero_mask(const bd_rt_program *program, const bd_rt_weight *weight);
+
 // Whether the buffer holds elements that are none of the model's.
 int bd_rt_local_padded(const bd_rt_local *local);
 

@@ -6,12 +6,6 @@ static bd_rt_local local_of(const bd_rt *rt, bd_rt_layout layout) {
   return bd_rt_local_of(&layout, rt->program->axes, rt->program->mesh, rt->coord);
 }
 
-bd_rt_layout bd_rt_gradient_layout(const bd_rt_weight *weight) {
-  bd_rt_layout layout = weight->layout;
-  if (weight->cut_axis) layout.at[weight->cut_axis - 1] = weight->cut_dim;
-  return layout;
-}
-
 bd_rt_local bd_rt_gradient_local(const bd_rt *rt, const bd_rt_weight *weight) {
   return local_of(rt, bd_rt_gradient_layout(weight));
 }
@@ -27,13 +21,6 @@ bd_rt_rows bd_rt_rows_of(const bd_rt *rt, const bd_rt_weight *weight) {
   rows.stride = rows.row * rt->program->mesh[axis];
   rows.start = rows.row * rt->coord[axis];
   return rows;
-}
-
-int bd_rt_zero_mask(const bd_rt_program *program, const bd_rt_weight *weight) {
-  int mask = 0;
-  for (int a = 0; a < program->axes && !weight->cut_axis; a++)
-    if (program->zero_axes >> a & 1 && weight->layout.at[a] < 0) mask |= 1 << a;
-  return mask;
 }
 
 bd_rt_share bd_rt_share_of(const bd_rt *rt, const bd_rt_weight *weight) {

@@ -6,8 +6,7 @@
 #include "runtime/layout.h"
 #include "runtime/rank.h"
 
-// Where the accumulators of a weight's gradients lie: as the weight, or cut further.
-bd_rt_layout bd_rt_gradient_layout(const bd_rt_weight *weight);
+// Where this rank's part of a weight's gradients lies (bd_rt_gradient_layout).
 bd_rt_local bd_rt_gradient_local(const bd_rt *rt, const bd_rt_weight *weight);
 
 // The weight's elements that an accumulator is of: `outer` rows of `row`, `stride` apart in the
@@ -16,10 +15,6 @@ typedef struct bd_rt_rows {
   int64_t outer, row, stride, start;
 } bd_rt_rows;
 bd_rt_rows bd_rt_rows_of(const bd_rt *rt, const bd_rt_weight *weight);
-
-// The axes over which ranks share the update of a weight that they all hold (ZeRO-1), as a mask. Of
-// `program` axes and zero_axes count, of `weight` layout and cut_axis.
-int bd_rt_zero_mask(const bd_rt_program *program, const bd_rt_weight *weight);
 
 // Of an accumulator's padded local elements: who shares their update, and this rank's flat part.
 typedef struct bd_rt_share {

@@ -1,6 +1,6 @@
 #include "runtime/checkpoint/cut.h"
 
-#include "runtime/master.h"
+#include "runtime/rank.h"
 
 static int has_master(const bd_rt_weight *weight) {
   return weight->layout.dtype != BD_RT_F32 && !weight->rounded;

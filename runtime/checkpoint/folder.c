@@ -10,8 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PARTIAL ".partial"
-
 static int join(char out_path[BD_RT_PATH], const char *folder, const char *name) {
   return snprintf(out_path, BD_RT_PATH, "%s/%s", folder, name) < BD_RT_PATH;
 }
@@ -77,8 +75,9 @@ int bd_rt_checkpoint_list(const char *folder, int64_t **out_steps, int *out_coun
 }
 
 int bd_rt_checkpoint_partial_path(const char *folder, int64_t step, char out_path[BD_RT_PATH]) {
-  return bd_rt_checkpoint_path(folder, step, out_path) &&
-         strlen(out_path) + sizeof PARTIAL <= BD_RT_PATH && strcat(out_path, PARTIAL);
+  char name[48];
+  snprintf(name, sizeof name, "step-%08" PRId64 ".partial", step);
+  return join(out_path, folder, name);
 }
 
 // A folder of checkpoints' files, and nothing else that may lie there.

@@ -8,7 +8,7 @@ out=$2
 make_onnx=$(realpath "$3")
 root=$(cd "$(dirname "$0")/../.." && pwd)
 rm -rf "$out"
-mkdir -p "$out"/{text,json,safetensors,rt_safetensors,plan,config,index,layers,onnx,external,npy,megatron,tune}
+mkdir -p "$out"/{text,json,safetensors,rt_safetensors,plan,config,index,layers,onnx,external,npy,megatron,tune,manifest}
 out=$(realpath "$out")
 
 # The parts of the lit tests by the name that split-file gives them.
@@ -108,6 +108,23 @@ write_array() {
 write_array images '|u1' '(2, 3, 4)' 24
 write_array classes '<i8' '(2,)' 16
 write_array one '<f4' '()' 4
+
+# Descriptions of checkpoints. MESH STAGES FILES WEIGHTS
+write_manifest() {
+  printf '{"format": 1, "model": "m", "step": 2, "updates": 2, "seed": "1f", "loss_scale_bits": 1065353216, "finite_steps": 0,
+    "data_count": 9, "global_batch": 4, "sequence": 8, "optimizer": 4, "stages": %s, "mesh": [%s], "zero_axes": 1, "weights": [%s], "files": [%s]}' \
+    "$3" "$2" "$5" "$4" >"$out/manifest/$1"
+}
+file='{"bytes": 80, "digest": "00000000000000ff"}'
+weight() {
+  echo "{\"number\": $1, \"name\": \"w$1\", \"stage\": $2, \"dtype\": $3, \"dims\": [$4], \"at\": [$5], \"cut_axis\": $6, \"cut_dim\": 0,
+    \"rounded\": $7, \"trained\": 1, \"factor_dim\": 1}"
+}
+write_manifest one '' 1 "$file" "$(weight 0 0 0 '3, 5' '' 0 0)"
+write_manifest four 2 2 "$file, $file, $file, $file" "$(weight 0 0 0 '3, 5' 2 0 0), $(weight 3 1 1 7 0 1 1)"
+write_manifest cut_twice 2 1 "$file, $file" "$(weight 0 0 0 '3, 5' 1 1 0)"
+write_manifest large 1024 1024 "$file" "$(weight 0 0 0 '4611686018427387903, 4' 0 0 0)"
+write_manifest order '' 1 "$file" "$(weight 1 0 0 3 '' 0 0), $(weight 0 0 0 3 '' 0 0)"
 
 # Algorithms of --tune; the sum of the last is wrong.
 write_algorithms() {
