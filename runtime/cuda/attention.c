@@ -263,10 +263,25 @@ static void try_clearing(bd_rt *rt, attended *s) {
                         (part->batch - 1) * part->q_batch + (part->tq - 1) * part->q_row + row);
 }
 
+static void try_once(bd_rt *rt, const attended *s) {
+  char *at[BD_ATTEND_GRAD_BUFFERS];
+  bd_cuda_attention_place(&s->shape, s->first, 0, 0, at);
+  if (s->plan)
+    bd_dnn_run(s->plan, (void *const *)at,
+               rt->device->library + bd_cuda_attention_wide_bytes(&s->part),
+               bd_cuda_now(rt)->stream);
+  else if (s->tiles.rows > 0)
+    bd_cuda_try_tiles(rt, &s->shape, &s->tiles, s->first);
+}
+
 void bd_cuda_try_attention(bd_rt *rt) {
   bd_cuda_attentions *const a = rt->device->attentions;
   for (int i = 0; a && i < a->count; i++)
-    if (a->shapes[i].plan && a->shapes[i].part.any_order) try_clearing(rt, &a->shapes[i]);
+    if (a->shapes[i].plan && a->shapes[i].part.any_order)
+      try_clearing(rt, &a->shapes[i]);
+    else if (rt->ranks > 1)
+      try_once(rt, &a->shapes[i]);
+  bd_rt_settle(rt);
 }
 
 static int attend(bd_rt *rt, const bd_rt_attention *s, int gradient, const call *buffers) {

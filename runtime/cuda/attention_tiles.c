@@ -186,19 +186,34 @@ static void run_head(const head *h) {
   round_rows(h, 1, s->tk, s->d_v, s->v_row, h->places.dv_sum, h->at[BD_ATTEND_GRAD_DV]);
 }
 
+// `own`: where the head's buffers are.
+static head head_of(bd_rt *rt, const bd_cuda_attention *shape, const bd_cuda_tiles *tiles,
+                    char *const *own) {
+  return (head){.rt = rt,
+                .shape = shape,
+                .tiles = tiles,
+                .places = places_of(shape, tiles->rows),
+                .library = rt->device->library,
+                .at = own,
+                .stream = bd_cuda_now(rt)->stream};
+}
+
+void bd_cuda_try_tiles(bd_rt *rt, const bd_cuda_attention *shape, const bd_cuda_tiles *tiles,
+                       char *const *at) {
+  char *own[BD_ATTEND_GRAD_BUFFERS];
+  bd_cuda_attention_place(shape, at, 0, 0, own);
+  const head h = head_of(rt, shape, tiles, own);
+  if (tiles->diagonal) run_tile(&h, 0, 0, 1);
+  if (keys_of(shape, tiles->rows) <= shape->tk) run_tile(&h, 0, 0, 0);
+}
+
 void bd_cuda_run_tiles(bd_rt *rt, const bd_cuda_attention *shape, const bd_cuda_tiles *tiles,
                        char *const *at) {
   for (int64_t sample = 0; sample < shape->batch; sample++)
     for (int64_t kv_head = 0; kv_head < shape->kv_heads; kv_head++) {
       char *own[BD_ATTEND_GRAD_BUFFERS];
       bd_cuda_attention_place(shape, at, sample, kv_head, own);
-      const head h = {.rt = rt,
-                      .shape = shape,
-                      .tiles = tiles,
-                      .places = places_of(shape, tiles->rows),
-                      .library = rt->device->library,
-                      .at = own,
-                      .stream = bd_cuda_now(rt)->stream};
+      const head h = head_of(rt, shape, tiles, own);
       run_head(&h);
     }
 }

@@ -24,4 +24,7 @@ void bd_cuda_free_tiles(bd_cuda_tiles *tiles);
 // `at`: the op's buffers by BD_ATTEND_GRAD_*. Of dk and dv, the keys that the library has.
 void bd_cuda_run_tiles(bd_rt *rt, const bd_cuda_attention *shape, const bd_cuda_tiles *tiles,
                        char *const *at);
+// The same buffers: runs each of the plans once, wherever the op's tiles are.
+void bd_cuda_try_tiles(bd_rt *rt, const bd_cuda_attention *shape, const bd_cuda_tiles *tiles,
+                       char *const *at);
 #endif

@@ -27,6 +27,13 @@ struct bd_cuda_code {
   cudaKernel_t kernels[BD_CUDA_KERNELS];
 };
 
+// To ask for its attributes loads a kernel (CUDA C++ Programming Guide, "Lazy Loading").
+void bd_cuda_get_kernel(cudaLibrary_t library, const char *name, cudaKernel_t *out_kernel) {
+  struct cudaFuncAttributes attributes;
+  BD_CUDA(cudaLibraryGetKernel(out_kernel, library, name));
+  BD_CUDA(cudaFuncGetAttributes(&attributes, (const void *)*out_kernel));
+}
+
 bd_cuda_code *bd_cuda_open_code(void) {
   bd_cuda_code *const code = bd_rt_allocate(1, sizeof *code);
   cudaLibrary_t *library = code->libraries;
@@ -35,7 +42,7 @@ bd_cuda_code *bd_cuda_open_code(void) {
     if (rows[i].code)
       BD_CUDA(cudaLibraryLoadData(library++, rows[i].code, NULL, NULL, 0, NULL, NULL, 0));
     else
-      BD_CUDA(cudaLibraryGetKernel(kernel++, library[-1], rows[i].kernel));
+      bd_cuda_get_kernel(library[-1], rows[i].kernel, kernel++);
   return code;
 }
 

@@ -11,12 +11,25 @@
 
 enum { MOST_TRIES = 12, MOST_ALIGNMENT = 16, WHY_BYTES = 256 };
 
+// One call: operands in the order of the runtime's functions. No member has padding after it.
+typedef struct call {
+  bd_rt_conv s;
+  const bd_cuda_convolved *what; // NULL: by the runtime's kernels
+  const void *a, *b;
+  void *out;
+  int64_t accumulate;
+} call;
+_Static_assert(sizeof(call) == sizeof(bd_rt_conv) + 4 * sizeof(void *) + sizeof(int64_t) &&
+                   sizeof(bd_rt_conv) == 23 * sizeof(int64_t) + 2 * sizeof(int32_t),
+               "calls are compared as bytes");
+
 // A shape that the rehearsal has found, and the parts of `part.s.n` images that it runs in.
 struct bd_cuda_convolved {
   bd_cuda_convolved *next;
   bd_rt_conv s;
   bd_cuda_convolution part;
   bd_dnn_plan *plan; // NULL: by the runtime's kernels
+  call first;        // of this shape
 };
 
 static int64_t points_of(const int64_t extents[3]) {
@@ -90,7 +103,8 @@ static bd_dnn_plan *plan_of(bd_rt *rt, bd_dnn *dnn, bd_cuda_convolved *c, char *
 }
 
 // A shape that the rehearsal comes to.
-static void note(bd_rt *rt, const bd_rt_conv *s, bd_cuda_conv_kind kind) {
+static void note(bd_rt *rt, const call *first, bd_cuda_conv_kind kind) {
+  const bd_rt_conv *const s = &first->s;
   char why[WHY_BYTES] = "its filters are larger than the workspace";
   bd_rt_device *const device = rt->device;
   bd_dnn *const dnn = s->n > 0 ? bd_cuda_dnn(rt, BD_CUDA_DNN_CONVOLUTIONS) : NULL;
@@ -102,6 +116,8 @@ static void note(bd_rt *rt, const bd_rt_conv *s, bd_cuda_conv_kind kind) {
     c->plan = plan_of(rt, dnn, c, why);
   else
     snprintf(why, sizeof why, "images are made in f32 from halves");
+  c->first = *first;
+  c->first.what = c;
   c->next = device->convolved;
   device->convolved = c;
   bd_cuda_dnn_count(rt, c->plan ? NULL : why);
@@ -115,18 +131,6 @@ void bd_cuda_release_convolutions(bd_rt *rt) {
   }
   rt->device->convolved = NULL;
 }
-
-// One call: operands in the order of the runtime's functions. No member has padding after it.
-typedef struct call {
-  bd_rt_conv s;
-  const bd_cuda_convolved *what; // NULL: by the runtime's kernels
-  const void *a, *b;
-  void *out;
-  int64_t accumulate;
-} call;
-_Static_assert(sizeof(call) == sizeof(bd_rt_conv) + 4 * sizeof(void *) + sizeof(int64_t) &&
-                   sizeof(bd_rt_conv) == 23 * sizeof(int64_t) + 2 * sizeof(int32_t),
-               "calls are compared as bytes");
 
 static char *advance(const void *from, int64_t bytes) {
   return (char *)(uintptr_t)from + bytes;
@@ -149,6 +153,13 @@ static void run_parts(bd_rt *rt, const call *c) {
     bd_cuda_place_filters(queue, &c->s, bd_cuda_conv_filters_dtype(part), filters,
                           c->accumulate || n > 0, c->out);
   }
+}
+
+void bd_cuda_try_convolutions(bd_rt *rt) {
+  if (rt->ranks == 1) return;
+  for (const bd_cuda_convolved *c = rt->device->convolved; c; c = c->next)
+    if (c->plan) run_parts(rt, &c->first);
+  bd_rt_settle(rt);
 }
 
 static void run_conv(bd_rt *rt, const void *args) {
@@ -181,7 +192,7 @@ static void run_conv_dw(bd_rt *rt, const void *args) {
 static void convolve(bd_rt *rt, bd_cuda_conv_kind kind, call c) {
   static const bd_cuda_body bodies[] = {run_conv, run_conv_dx, run_conv_dw};
   if (rt->device->rehearsing) {
-    note(rt, &c.s, kind);
+    note(rt, &c, kind);
     return;
   }
   const bd_cuda_convolved *const found = find(rt, &c.s, kind);

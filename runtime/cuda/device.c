@@ -112,7 +112,7 @@ static void load_code(bd_rt *rt) {
   for (int i = 0; i < program->kernel_count; i++) {
     char name[MOST_KERNEL_NAME];
     snprintf(name, sizeof name, "bdk_%d", i);
-    BD_CUDA(cudaLibraryGetKernel(&device->kernels[i], device->code, name));
+    bd_cuda_get_kernel(device->code, name, &device->kernels[i]);
     device->kernel_blocks[i] = blocks_of(device->kernels[i], program->kernels[i].threads);
   }
 }

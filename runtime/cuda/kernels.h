@@ -11,6 +11,10 @@
 typedef struct bd_cuda_code bd_cuda_code;
 bd_cuda_code *bd_cuda_open_code(void);
 void bd_cuda_close_code(bd_cuda_code *code);
+// A kernel of a library, its code on the device. Left to itself the driver loads code when a kernel
+// is first started, and that may wait for all that the device does: in a step for messages and
+// collectives that have begun. Ends the job where there is no such kernel.
+void bd_cuda_get_kernel(cudaLibrary_t library, const char *name, cudaKernel_t *out_kernel);
 
 typedef struct bd_cuda_queue {
   cudaStream_t stream;

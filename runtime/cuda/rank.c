@@ -98,11 +98,13 @@ int bd_rt_open(bd_rt *rt) {
   if (!status) status = bd_rt_agree(rt, bd_cuda_allocate(rt, message, sizeof message), message);
   if (!status) bd_cuda_tune_open(rt);
   if (!status) status = bd_rt_agree(rt, rehearse(rt, message, sizeof message), message);
-  if (!status) bd_cuda_try_attention(rt);
-  if (!status) status = bd_cuda_tune(rt);
+  if (status) return status;
+  bd_cuda_agree_dnn(rt);
+  bd_cuda_try_attention(rt);
+  bd_cuda_try_convolutions(rt);
+  status = bd_cuda_tune(rt);
   if (status) return status;
   bd_cuda_run_expected(rt);
-  bd_cuda_agree_dnn(rt);
   bd_cuda_agree_lines(rt);
   bd_cuda_connect(rt);
   bd_rt_zero(rt, rt->arena, rt->stage->arena_bytes);

@@ -12,8 +12,8 @@
 //   cudaEventCreateWithFlags cudaEventRecord cudaEventQuery cudaEventElapsedTime cudaEventDestroy
 //   cudaStreamBeginCapture cudaStreamEndCapture cudaGraphInstantiate cudaGraphDestroy
 //   cudaGraphLaunch cudaGraphExecDestroy
-//   cudaLibraryLoadData cudaLibraryGetKernel cudaOccupancyMaxActiveBlocksPerMultiprocessor
-//   cudaLaunchKernel cudaLibraryUnload
+//   cudaLibraryLoadData cudaLibraryGetKernel cudaFuncGetAttributes
+//   cudaOccupancyMaxActiveBlocksPerMultiprocessor cudaLaunchKernel cudaLibraryUnload
 //   cudaGetDriverEntryPointByVersion (cuMemGetAddressRange cuMemGetAllocationGranularity)
 // of cuBLASLt:
 //   cublasLtCreate cublasLtDestroy cublasLtGetVersion cublasLtGetStatusString cublasLtMatmul
@@ -261,8 +261,11 @@ int64_t bd_cuda_next_divisor(int64_t whole, int64_t part);
 void bd_cuda_agree_dnn(bd_rt *rt);
 void bd_cuda_release_dnn(bd_rt *rt);
 void bd_cuda_release_attention(bd_rt *rt);
-// After the rehearsal: learns what the library's attention does by itself. Overwrites the arena.
+// After that and before there are communicators, of each plan: among several ranks runs it once, as
+// a library loads its code when it is first wanted; and learns what the library's attention does by
+// itself. Overwrites the arena.
 void bd_cuda_try_attention(bd_rt *rt);
+void bd_cuda_try_convolutions(bd_rt *rt);
 void bd_cuda_release_convolutions(bd_rt *rt);
 
 // Waits for all that a stream has been asked, while the end of another rank ends the wait.

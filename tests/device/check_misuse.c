@@ -1,6 +1,8 @@
 // What a device leaves undefined, the fake device reports.
 #include "tests/device/children.h"
 
+#include <nccl.h>
+
 static void *device_bytes(size_t bytes) {
   void *at;
   if (cudaMalloc(&at, bytes)) _exit(1);
@@ -124,6 +126,19 @@ static void graph_in_graph(int rank) {
   cudaGraphLaunch(exec, stream());
 }
 
+static void wanted_too_late(int rank) {
+  int early = 0, late = 0;
+  ncclUniqueId id;
+  ncclComm_t comm;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  bd_fake_want("a kernel", &early);
+  ncclGetUniqueId(&id);
+  ncclCommInitRankConfig(&comm, 1, id, 0, &config);
+  bd_fake_want("a kernel", &early);
+  bd_fake_want("another kernel", &late);
+}
+
 // The children of this one have chosen a device already; its own child has not.
 static void no_device(void) {
   void *at;
@@ -164,6 +179,7 @@ int main(void) {
   children_fault("the stream is being captured", 1, event_in_graph);
   children_fault("stream 1 is being captured", 1, waited_in_graph);
   children_fault("is no graph that can be launched", 1, graph_in_graph);
+  children_fault("another kernel: its code is loaded", 1, wanted_too_late);
   no_device();
   children_pass("out of memory", 1, 1, out_of_memory);
   return check_result(0);

@@ -18,6 +18,7 @@ typedef struct fiber {
   void *stack; // where it goes on
   int place;   // of its stack, once begun
   state state;
+  int exchange;       // or product, at which it waits
   int word, distance; // of an exchange
   uint32_t *words;    // of a product
   int dtype;          // of its factors
@@ -53,7 +54,7 @@ typedef struct turn {
   uint64_t word;
 } turn;
 turn emulate_choose_entered(int thread, int, int, int, void *stack);
-turn emulate_choose_exchanged(int mask, int word, int distance, int bounds, void *stack);
+turn emulate_choose_exchanged(int mask, int word, int distance, int place, void *stack);
 turn emulate_choose_waiting(int reason, int, int, int, void *stack);
 void emulate_enter(int thread);
 void emulate_wait(int reason);
@@ -116,10 +117,11 @@ turn emulate_choose_waiting(int reason, int b, int c, int d, void *stack) {
   return wait_as(&now.fibers[now.current], (state)reason, stack);
 }
 
-turn emulate_choose_exchanged(int mask, int word, int distance, int bounds, void *stack) {
+turn emulate_choose_exchanged(int mask, int word, int distance, int place, void *stack) {
   fiber *self = &now.fibers[now.current];
-  if (mask != -1 || bounds != EMULATE_WARP - 1 || distance < 0 || distance >= EMULATE_WARP)
+  if (mask != -1 || distance < 0 || distance >= EMULATE_WARP)
     fail("a shuffle of part of a warp", now.current);
+  self->exchange = place;
   self->word = word;
   self->distance = distance;
   return wait_as(self, AT_EXCHANGE, stack);
@@ -163,19 +165,20 @@ void emulate_barrier(void) {
   emulate_wait(AT_BARRIER);
 }
 
-static void multiply(uint32_t *words, int dtype) {
+static void multiply(uint32_t *words, int dtype, int place) {
   fiber *self = &now.fibers[now.current];
+  self->exchange = place;
   self->words = words;
   self->dtype = dtype;
   emulate_wait(AT_PRODUCT);
 }
 
-void emulate_product_bf16(uint32_t words[10]) {
-  multiply(words, BD_RT_BF16);
+void emulate_product_bf16(uint32_t words[10], int place) {
+  multiply(words, BD_RT_BF16, place);
 }
 
-void emulate_product_f16(uint32_t words[10]) {
-  multiply(words, BD_RT_F16);
+void emulate_product_f16(uint32_t words[10], int place) {
+  multiply(words, BD_RT_F16, place);
 }
 
 uint16_t emulate_round(float x) {
@@ -223,7 +226,7 @@ static void exchange_words(int first) {
   int words[EMULATE_WARP];
   for (int lane = 0; lane < EMULATE_WARP; lane++) {
     const fiber *f = &now.fibers[first + lane];
-    if (f->state != AT_EXCHANGE || f->distance != now.fibers[first].distance)
+    if (f->state != AT_EXCHANGE || f->exchange != now.fibers[first].exchange)
       fail("its warp's threads part ways at a shuffle", first + lane);
     words[lane] = f->word;
   }
@@ -244,7 +247,7 @@ static void gather_operands(int first, double left[ROWS][SUMMED], columns right[
   const int dtype = now.fibers[first].dtype;
   for (int lane = 0; lane < EMULATE_WARP; lane++) {
     const fiber *f = &now.fibers[first + lane];
-    if (f->state != AT_PRODUCT || f->dtype != dtype)
+    if (f->state != AT_PRODUCT || f->exchange != now.fibers[first].exchange)
       fail("its warp's threads part ways at a product", first + lane);
     const int row = lane / 4, column = lane % 4 * 2;
     for (int i = 0; i < FIRST_SUM; i++)

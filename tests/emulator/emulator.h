@@ -41,13 +41,14 @@ int emulate_block(void);
 int emulate_blocks(void);
 void emulate_barrier(void);
 void emulate_judge_addresses(uint64_t odd); // bits of addresses below the accesses' alignment
-// The word of lane (own lane XOR distance); `bounds` is 31.
-int emulate_exchange(int mask, int word, int distance, int bounds);
+// The word of lane (own lane XOR distance). `place`: which exchange of the kernels this is, at all
+// of whose threads a GPU looks together.
+int emulate_exchange(int mask, int word, int distance, int place);
 // The warp's product of 16 x 16 and 16 x 8 halves, added to sums in f32: `words` has four words of
 // this thread's halves of the first operand, two of the second, and its four sums, laid out as PTX
-// has them for mma.m16n8k16. The sums are replaced.
-void emulate_product_bf16(uint32_t words[10]);
-void emulate_product_f16(uint32_t words[10]);
+// has them for mma.m16n8k16. The sums are replaced. `place`: which product this is.
+void emulate_product_bf16(uint32_t words[10], int place);
+void emulate_product_f16(uint32_t words[10], int place);
 // The bits of the nearest bf16, ties to even, of what is no number 0x7fff; and of two, the first in
 // the upper half.
 uint16_t emulate_round(float x);

@@ -123,7 +123,8 @@ static LLVMValueRef words_of(LLVMBuilderRef b, LLVMValueRef call, LLVMTypeRef ty
   return LLVMBuildAlloca(b, type, "");
 }
 
-static void replace_product(LLVMBuilderRef b, LLVMValueRef call, LLVMValueRef function) {
+static void replace_product(LLVMBuilderRef b, LLVMValueRef call, LLVMValueRef function,
+                            unsigned place) {
   LLVMContextRef llvm = LLVMGetTypeContext(LLVMTypeOf(call));
   LLVMTypeRef word = LLVMInt32TypeInContext(llvm), real = LLVMFloatTypeInContext(llvm);
   LLVMTypeRef type = LLVMArrayType2(word, OPERAND_WORDS + SUMS);
@@ -134,7 +135,8 @@ static void replace_product(LLVMBuilderRef b, LLVMValueRef call, LLVMValueRef fu
     at[i] = LLVMBuildGEP2(b, word, words, &index, 1, "");
     LLVMBuildStore(b, LLVMGetOperand(call, i), at[i]);
   }
-  LLVMBuildCall2(b, LLVMGlobalGetValueType(function), function, &words, 1, "");
+  LLVMValueRef arguments[] = {words, LLVMConstInt(word, place, 0)};
+  LLVMBuildCall2(b, LLVMGlobalGetValueType(function), function, arguments, 2, "");
   LLVMValueRef result = LLVMGetPoison(LLVMTypeOf(call));
   for (unsigned i = 0; i < SUMS; i++) {
     LLVMValueRef sum = LLVMBuildLoad2(b, real, at[OPERAND_WORDS + i], "");
@@ -147,13 +149,29 @@ static void replace_product(LLVMBuilderRef b, LLVMValueRef call, LLVMValueRef fu
 static void replace_products(LLVMModuleRef module, LLVMValueRef intrinsic, const char *name) {
   LLVMContextRef llvm = LLVMGetModuleContext(module);
   LLVMBuilderRef b = LLVMCreateBuilderInContext(llvm);
-  LLVMTypeRef pointer = LLVMPointerTypeInContext(llvm, 0);
-  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(llvm), &pointer, 1, 0);
+  LLVMTypeRef types[] = {LLVMPointerTypeInContext(llvm, 0), LLVMInt32TypeInContext(llvm)};
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(llvm), types, 2, 0);
   LLVMValueRef function = LLVMAddFunction(module, name, type);
+  unsigned place = 0;
   for (LLVMUseRef use; (use = LLVMGetFirstUse(intrinsic));)
-    replace_product(b, LLVMGetUser(use), function);
+    replace_product(b, LLVMGetUser(use), function, place++);
   LLVMDisposeBuilder(b);
   LLVMDeleteFunction(intrinsic);
+}
+
+// Numbers the exchanges, in the place of the bounds of lanes, a whole warp's in all of them.
+static char *number_exchanges(LLVMModuleRef module) {
+  enum { BOUNDS = 3, WHOLE_WARP = 31 };
+  LLVMValueRef exchange = LLVMGetNamedFunction(module, "llvm.nvvm.shfl.sync.bfly.i32");
+  unsigned place = 0;
+  for (LLVMUseRef use = exchange ? LLVMGetFirstUse(exchange) : NULL; use;) {
+    LLVMValueRef call = LLVMGetUser(use), bounds = LLVMGetOperand(call, BOUNDS);
+    use = LLVMGetNextUse(use);
+    if (!LLVMIsAConstantInt(bounds) || LLVMConstIntGetZExtValue(bounds) != WHOLE_WARP)
+      return message_of("the emulator knows no such bounds of", "llvm.nvvm.shfl.sync.bfly.i32");
+    LLVMSetOperand(call, BOUNDS, LLVMConstInt(LLVMTypeOf(bounds), place++, 0));
+  }
+  return NULL;
 }
 
 static char *replace_intrinsics(LLVMModuleRef module) {
@@ -307,7 +325,8 @@ static char *write_object(LLVMModuleRef module, const char *object_path, bool of
 }
 
 static char *lower(LLVMModuleRef module, const char *object_path, bool often) {
-  char *message = replace_intrinsics(module);
+  char *message = number_exchanges(module);
+  if (!message) message = replace_intrinsics(module);
   if (message) return message;
   make_host_functions(module);
   spoil_shared_memory(module);

@@ -33,6 +33,7 @@ typedef struct fake_descriptor {
   int engine;
   struct fake_descriptor *graph;
   int64_t workspace_bytes;
+  int loaded; // of a plan, when it has run
 } fake_descriptor;
 
 // A live descriptor of the kind, finished or not.

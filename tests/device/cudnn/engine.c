@@ -293,7 +293,7 @@ static void check_apart(const execution *e, const fake_tensor *tensors, int coun
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan_at,
                                   cudnnBackendDescriptor_t pack_at) {
   const struct cudnnContext *const c = context_of(__func__, handle);
-  const fake_descriptor *const plan =
+  fake_descriptor *const plan =
       fake_descriptor_of(__func__, plan_at, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, 1);
   const fake_descriptor *const pack =
       fake_descriptor_of(__func__, pack_at, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, 1);
@@ -303,6 +303,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
                  .workspace_bytes = plan->workspace_bytes,
                  .workspace = fake_link(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE)};
   if (!c->has_stream) bd_fake_fault(__func__, "the handle has no stream");
+  bd_fake_want(__func__, &plan->loaded);
   if (plan->engine == GREEDY || (plan->engine == NONDETERMINISTIC) != fake_adds_up(e.graph))
     bd_fake_fault(__func__, "an engine that nobody should take");
   memset(tensors, 0, sizeof tensors);

@@ -71,6 +71,22 @@ cublasStatus_t bd_fake_algorithm_state(const bd_fake_algorithm *a) {
   return a->variant == UNSUPPORTED ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
 }
 
+// Each has code of its own. BD_FAKE_REFUSES: extents come that get an algorithm when they come.
+void bd_fake_want_algorithm(const char *call, const bd_fake_algorithm *a) {
+  enum { MOST = 1 << 14 };
+  static uint64_t wanted[MOST];
+  static int count;
+  const uint64_t name = a->key * VARIANTS + a->variant;
+  int at = count - 1, loaded;
+  while (at >= 0 && wanted[at] != name)
+    at--;
+  loaded = at >= 0 || bd_fake_setting("BD_FAKE_REFUSES", 0);
+  bd_fake_want(call, &loaded);
+  if (at >= 0) return;
+  if (count == MOST) bd_fake_fault(call, "more than %d algorithms", MOST);
+  wanted[count++] = name;
+}
+
 int bd_fake_begin_product(const bd_fake_algorithm *a) {
   const uint64_t both[] = {a->key, a->variant};
   atomic_fetch_add(&pretended_micros, (long long)heated_micros_of(a));

@@ -357,6 +357,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   m.workspace_bytes = algorithm.workspace_bytes;
   m.algorithm = algorithm;
   check_algorithm(__func__, &m, &algorithm, workspace_bytes);
+  bd_fake_want_algorithm(__func__, &algorithm);
   bd_fake_matmul_check_memory(__func__, &m);
   bd_fake_count.matmuls++;
   bd_fake_enqueue(__func__, stream, bd_fake_matmul_run, &m, sizeof m);

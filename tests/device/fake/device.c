@@ -10,6 +10,12 @@ void bd_fake_check_started(const char *call) {
   if (chosen < 0) bd_fake_fault(call, "called before cudaSetDevice");
 }
 
+void bd_fake_want(const char *call, int *loaded) {
+  if (!*loaded && bd_fake_count.communicators)
+    bd_fake_fault(call, "its code is loaded while other ranks may wait for this one");
+  *loaded = 1;
+}
+
 // What the driver serves; 0: there is none.
 cudaError_t cudaDriverGetVersion(int *version) {
   *version = (int)bd_fake_setting("BD_FAKE_DRIVER", CUDART_VERSION);

@@ -47,6 +47,10 @@ void bd_fake_let_work(const char *call);
 // All work of every stream.
 void bd_fake_drain(const char *call);
 void bd_fake_check_started(const char *call); // a device was chosen and the library initialized
+// Code is loaded when it is first wanted, and that may wait for all that the device does: where
+// there are communicators for other ranks, which may wait for this one. Ends the process where code
+// is wanted then that is not there yet; else `*loaded` is set.
+void bd_fake_want(const char *call, int *loaded);
 
 // Time that products have pretended to take, besides what they have taken; and a number that stands
 // for which algorithms these were, whatever their order.
@@ -61,6 +65,7 @@ typedef struct bd_fake_counts {
   int64_t preferred_streams; // of the first priority
   int64_t windows, window_collectives, copy_engine_collectives;
   int64_t stream_changes; // collectives on another stream than the communicator's one before
+  int64_t communicators;  // that there are
   int64_t handles;        // streams, events, libraries, communicators, .. that were not given back
 } bd_fake_counts;
 extern bd_fake_counts bd_fake_count;

@@ -209,6 +209,12 @@ int bd_fake_exchange_awaits(const bd_fake_exchange *e, int rank) {
   return e->state ? turn->posted <= e->turn : turn->taken < e->turn;
 }
 
+// Of each kind there is a way for short ones and one for long ones, which NCCL calls algorithms.
+static int way_of(const bd_fake_exchange *e) {
+  enum { MOST_SHORT_BYTES = 1 << 10 };
+  return 2 * (int)e->kind + (bytes_of(e, 1) > MOST_SHORT_BYTES);
+}
+
 void bd_fake_exchange_offer(const bd_fake_exchange *e) {
   const bd_fake_wire *const wire = &e->comm->wire;
   if (e->kind == BD_FAKE_SEND)
@@ -216,12 +222,12 @@ void bd_fake_exchange_offer(const bd_fake_exchange *e) {
   else if (e->kind == BD_FAKE_RECV)
     wire->shared->receives[e->root][wire->rank] = 1;
   else
-    wire->shared->member[wire->rank].collects = 1;
+    atomic_fetch_or(&wire->shared->member[wire->rank].collects, 1 << way_of(e));
 }
 
 int bd_fake_exchange_is_met(const bd_fake_exchange *e, int rank) {
   const bd_fake_wire *const wire = &e->comm->wire;
   if (e->kind == BD_FAKE_SEND) return rank != e->root || wire->shared->receives[wire->rank][rank];
   if (e->kind == BD_FAKE_RECV) return rank != e->root || wire->shared->sends[rank][wire->rank];
-  return wire->shared->member[rank].collects;
+  return wire->shared->member[rank].collects >> way_of(e) & 1;
 }

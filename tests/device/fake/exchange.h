@@ -63,8 +63,9 @@ void bd_fake_exchange_check(bd_fake_exchange *exchange);
 int bd_fake_exchange_in_window(const bd_fake_exchange *exchange);
 // Goes on as far as peers allow. 1 when done.
 int bd_fake_exchange_step(bd_fake_exchange *exchange);
-// Ranks connect at their first collective, and at the first message between two: that call is over
-// when the others have made theirs. Notes that this rank has; and whether that one has.
+// Ranks connect at their first collective of each way, and at the first message between two: that
+// call is over when the others have made theirs. Notes that this rank has; and whether that one
+// has.
 void bd_fake_exchange_offer(const bd_fake_exchange *exchange);
 int bd_fake_exchange_is_met(const bd_fake_exchange *exchange, int rank);
 // Whether it cannot go on before this rank does something.

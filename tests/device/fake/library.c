@@ -10,6 +10,7 @@ enum { FATBIN_MAGIC = (int)0xBA55ED50, MOST_PARAMETER_BYTES = 32764, MOST_BLOCK 
 struct CUlib_st {
   int live;
   const bd_fake_own_kernel *own; // of the runtime's; NULL: the program's
+  int *loaded;                   // of each kernel
   struct CUlib_st *before;       // loaded
 };
 
@@ -20,6 +21,14 @@ typedef struct launch {
 } launch;
 
 static struct CUlib_st *libraries;
+
+static int count_of(const struct CUlib_st *library) {
+  int count = 0;
+  if (!library->own) return bd_fake_kernel_count;
+  while (library->own[count].name)
+    count++;
+  return count;
+}
 
 cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
                                 enum cudaJitOption *jit_options, void **jit_values,
@@ -38,6 +47,8 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
   (*library)->before = libraries;
   libraries = *library;
   if (magic == BD_FAKE_OWN_CODE) (*library)->own = ((const bd_fake_own_code *)code)->kernels;
+  (*library)->loaded = calloc((size_t)count_of(*library) + 1, sizeof *(*library)->loaded);
+  if (!(*library)->loaded) abort();
   bd_fake_count.handles++;
   return cudaSuccess;
 }
@@ -81,26 +92,35 @@ static int run(void *args) {
   return 1;
 }
 
-static int has_library_of_program(void) {
+// A kernel of a library that has not been given back: one of the two, and whether its code is
+// there.
+typedef struct known {
+  const bd_fake_own_kernel *own;
+  const bd_fake_kernel *program;
+  int *loaded;
+} known;
+
+static known find(const char *call, const void *function) {
   for (const struct CUlib_st *l = libraries; l; l = l->before)
-    if (l->live && !l->own) return 1;
-  return 0;
+    for (int i = 0; l->live && i < count_of(l); i++) {
+      if (l->own && &l->own[i] == function) return (known){&l->own[i], NULL, &l->loaded[i]};
+      if (!l->own && &bd_fake_kernels[i] == function)
+        return (known){NULL, &bd_fake_kernels[i], &l->loaded[i]};
+    }
+  bd_fake_fault(call, "%p is no kernel of a loaded library", function);
 }
 
-// The runtime's kernel of a loaded library, or NULL.
-static const bd_fake_own_kernel *own_kernel_of(const void *function) {
-  for (const struct CUlib_st *l = libraries; l; l = l->before)
-    for (const bd_fake_own_kernel *own = l->live ? l->own : NULL; own && own->name; own++)
-      if (own == function) return own;
-  return NULL;
+static const bd_fake_kernel *program_kernel(const char *call, const void *function) {
+  const known k = find(call, function);
+  if (!k.program) bd_fake_fault(call, "%s is no kernel of the program", k.own->name);
+  return k.program;
 }
 
-static const bd_fake_kernel *kernel_of(const char *call, const void *function) {
-  const bd_fake_kernel *const kernel = function;
-  if (!has_library_of_program() || kernel < bd_fake_kernels ||
-      kernel >= bd_fake_kernels + bd_fake_kernel_count)
-    bd_fake_fault(call, "%p is no kernel of a loaded library", function);
-  return kernel;
+// What is asked of a kernel has its code loaded.
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *function) {
+  memset(attributes, 0, sizeof *attributes);
+  bd_fake_want(__func__, find(__func__, function).loaded);
+  return cudaSuccess;
 }
 
 static void check_grid(const bd_fake_kernel *kernel, dim3 grid, dim3 block) {
@@ -114,7 +134,7 @@ static void check_grid(const bd_fake_kernel *kernel, dim3 grid, dim3 block) {
 // As if each had registers for three.
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function,
                                                           int threads, size_t shared_bytes) {
-  const bd_fake_kernel *const kernel = kernel_of(__func__, function);
+  const bd_fake_kernel *const kernel = program_kernel(__func__, function);
   if (threads != kernel->threads || shared_bytes)
     bd_fake_fault(kernel->name, "blocks of %d threads, not %d", threads, kernel->threads);
   *blocks = 3;
@@ -147,12 +167,13 @@ static void start_own(const bd_fake_own_kernel *own, dim3 grid, dim3 block, void
 
 cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **parameters,
                              size_t shared_bytes, cudaStream_t stream) {
-  const bd_fake_own_kernel *const own = own_kernel_of(function);
-  if (own) {
-    start_own(own, grid, block, parameters, shared_bytes, stream);
+  const known which = find(__func__, function);
+  bd_fake_want(which.own ? which.own->name : which.program->name, which.loaded);
+  if (which.own) {
+    start_own(which.own, grid, block, parameters, shared_bytes, stream);
     return cudaSuccess;
   }
-  const bd_fake_kernel *const kernel = kernel_of(__func__, function);
+  const bd_fake_kernel *const kernel = which.program;
   int64_t bytes = 0;
   check_grid(kernel, grid, block);
   if (shared_bytes) bd_fake_fault(kernel->name, "dynamic shared memory");

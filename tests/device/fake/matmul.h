@@ -78,6 +78,8 @@ void bd_fake_epilogue_sum(const bd_fake_matmul *m, int64_t inner, const float *a
 // to the schemes of summing; how many these are. One that is not supported is among them.
 int bd_fake_offer(const bd_fake_algorithm *first, uint32_t schemes, int most,
                   cublasLtMatmulHeuristicResult_t *results);
+// A product is asked for with it: its code is wanted.
+void bd_fake_want_algorithm(const char *call, const bd_fake_algorithm *algorithm);
 // Whether a product may be computed with it.
 cublasStatus_t bd_fake_algorithm_state(const bd_fake_algorithm *algorithm);
 // Takes note of a product that is computed. Returns how many parts its sums are put together from.

@@ -309,6 +309,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
   if (!bd_fake_never_joins()) bd_fake_wire_enter(__func__, &made->wire);
   *comm = made;
   bd_fake_count.handles++;
+  bd_fake_count.communicators++;
   if (group_depth) concern(made);
   return draw(1) ? ncclSuccess : ncclInProgress; // it is not over in either case
 }
@@ -333,6 +334,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (c->registered || c->window) bd_fake_fault(__func__, "memory is registered still");
   bd_fake_wire_leave(&c->wire);
   bd_fake_count.handles--;
+  bd_fake_count.communicators--;
   c->alive = 0; // the memory stays, so that its use is found
   return ncclSuccess;
 }

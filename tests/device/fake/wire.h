@@ -24,7 +24,7 @@ typedef struct bd_fake_turn {
 
 typedef struct bd_fake_member {
   atomic_int process, left; // process: 0 until it has joined
-  atomic_int collects;      // it has called a collective
+  atomic_int collects;      // a bit for each way of collectives that it has called
   _Atomic uint64_t host;    // a hash of its name
   _Atomic int64_t window_bytes;
   bd_fake_turn turn; // of collectives
