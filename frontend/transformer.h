@@ -46,6 +46,10 @@ typedef struct bd_rotary {
   bool interleaved; // pairs are neighbours
   bd_rope_stretch stretch;
   bd_rope_ramp ramp;
+  // Frequencies divided one by one as LongRoPE does (Ding et al. 2024), those of sequences of up to
+  // `near_positions` by others than those of longer ones; NULL: they are not.
+  const double *near, *far;
+  int64_t near_positions;
   double amplitude; // what is turned is multiplied by, of queries and of keys; 0: 1
 } bd_rotary;
 
@@ -91,7 +95,7 @@ typedef struct bd_llama_config {
   int64_t window;              // positions up to its own that attention sees; 0: all
   const bool *unturned;        // of each layer, whether it leaves positions alone; NULL: none does
   const bool *windowed;        // of each layer, whether it has the window; NULL: all have
-  double window_theta; // of rotary positions of layers that have it, not stretched; 0: as others
+  const bd_rotary *window_rotary; // of layers that have it; NULL: as others
   // Of a mixture of experts, each a perceptron of width `inner`; 0: one perceptron for all tokens.
   int64_t experts;
   int64_t choices;    // experts of a token

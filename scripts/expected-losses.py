@@ -429,16 +429,27 @@ def yarn(scaling, theta, half):
     return slowed / scaling["factor"] + 1 - slowed, 0.1 * math.log(scaling["factor"]) + 1
 
 
-def rotate(x, theta, share=1.0, scaling=None):
-    """Rotary positions, divided by a factor or slowed as YaRN does, channel i paired with i + half; of the first
-    channels, a share of them."""
+def longrope(c, scaling, length):
+    """By how much each pair is slowed, and what LongRoPE (Ding et al. 2024) multiplies what is turned with."""
+    first = c["original_max_position_embeddings"]
+    factor = c["max_position_embeddings"] / first
+    slower = scaling["long_factor" if length > first else "short_factor"]
+    return 1 / torch.tensor(slower).double(), math.sqrt(1 + math.log(factor) / math.log(first))
+
+
+def rotate(x, theta, share=1.0, scaling=None, c=None):
+    """Rotary positions, divided by a factor or slowed as YaRN or LongRoPE does, channel i paired with i + half; of the
+    first channels, a share of them."""
     turned = int(x.shape[3] * share)
     if turned < x.shape[3]:
-        return torch.cat((rotate(x[..., :turned], theta, 1.0, scaling), x[..., turned:]), 3)
+        return torch.cat((rotate(x[..., :turned], theta, 1.0, scaling, c), x[..., turned:]), 3)
     half = x.shape[3] // 2
     frequency = theta ** (-torch.arange(half, dtype=x.dtype) / half)
     if scaling and scaling["rope_type"] == "yarn":
         slower, amplitude = yarn(scaling, theta, half)
+        x, frequency = amplitude * x, frequency * slower
+    elif scaling and scaling["rope_type"] == "longrope":
+        slower, amplitude = longrope(c, scaling, x.shape[2])
         x, frequency = amplitude * x, frequency * slower
     elif scaling:
         frequency = frequency / scaling["factor"]
@@ -504,6 +515,8 @@ def llama_window(c, layer):
         if "layer_types" in c:
             slides = c["layer_types"][layer] == "sliding_attention"
         return c["sliding_window"] if slides else None
+    if c["model_type"] == "smollm3":
+        return c["sliding_window"] if c["use_sliding_window"] and not c["no_rope_layers"][layer] else None
     if c["model_type"] in PATTERNS:
         slides = (layer + 1) % c.get("sliding_window_pattern", PATTERNS[c["model_type"]])
         return c["sliding_window"] if slides else None
@@ -516,8 +529,9 @@ PATTERNS = {"gemma2": 2, "gemma3_text": 6}
 
 def llama_turn(c, layer):
     """The base of rotary positions, and how they are scaled."""
-    if "rope_local_base_freq" in c and llama_window(c, layer):
-        return c["rope_local_base_freq"], None
+    if "rope_parameters" in c:
+        turns = c["rope_parameters"]["sliding_attention" if llama_window(c, layer) else "full_attention"]
+        return turns["rope_theta"], turns
     return c["rope_theta"], c.get("rope_scaling")
 
 
@@ -553,7 +567,7 @@ def llama_logits(c, w, tokens):
         if "no_rope_layers" in c and not c["no_rope_layers"][layer]:
             return y
         base, scaling = llama_turn(c, layer)
-        return rotate(y, base, c.get("partial_rotary_factor", 1.0), scaling)
+        return rotate(y, base, c.get("partial_rotary_factor", 1.0), scaling, c)
 
     experts = Experts(c, w) if c["model_type"] in MIXTURES else None
     gemma = c["model_type"].startswith("gemma")
@@ -652,7 +666,7 @@ def deepseek_logits(c, w, tokens):
             (plain, c["v_head_dim"]), 3)
         turned = turn_pairs(c, turned[:, None]).expand(-1, heads, -1, -1)
         q = torch.cat((q[..., :plain], turn_pairs(c, q[..., plain:])), 3)
-        if c["model_type"] == "deepseek_v3" and c["rope_scaling"]:
+        if c["rope_scaling"]:
             q = q * magnitude(c["rope_scaling"], c["rope_scaling"]["mscale_all_dim"])**2
         return project(join_heads(attend(q, torch.cat((k, turned), 3), v)), a + "o_proj")
 

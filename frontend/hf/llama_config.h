@@ -36,6 +36,11 @@ BD_NODISCARD bd_status bd_hf_window_by_turns(bd_ctx *ctx, const bd_json *json,
 BD_NODISCARD bd_status bd_hf_window_of_all(bd_ctx *ctx, const bd_json *json,
                                            bd_llama_config *config);
 
+// The window of layers that leave positions alone, where `use_sliding_window` is true, unless
+// `layer_types` says which have it; `max_window_layers` is passed over.
+BD_NODISCARD bd_status bd_hf_window_of_unturned(bd_ctx *ctx, const bd_json *json,
+                                                bd_llama_config *config);
+
 // The window of all layers but each `pattern`-th, which `sliding_window_pattern` says where it is
 // there, unless `layer_types` names each.
 BD_NODISCARD bd_status bd_hf_window_of_most(bd_ctx *ctx, const bd_json *json, int64_t pattern,
