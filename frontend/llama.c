@@ -67,7 +67,7 @@ static bd_id apply_linear(builder *b, bd_layer *layer, const perceptron *p, cons
 static bd_id build_perceptron(builder *b, bd_layer *layer, const perceptron *p, bd_id n) {
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
-  bool fused = c->fused;
+  bool fused = c->fused_perceptron;
   int64_t inner = p->inner;
   bd_id gate = BD_NO_ID, up;
   if (!c->ungated)

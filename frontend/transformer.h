@@ -78,9 +78,10 @@ typedef struct bd_llama_config {
   bool tied, mlp_bias;
   bool layer_norms; // normalized by mean and variance, and shifted; else by the root mean square
   bool ungated;     // perceptrons are `mlp.c_fc`, the activation and `mlp.c_proj`
-  bool fused;       // matrices that read the same are parts of one stored tensor
-  bool query_bias;  // of queries, keys and values
-  bool output_bias; // of what attention gives
+  bool fused;       // queries, keys and values are parts of one stored tensor
+  bool fused_perceptron;       // and so are the gate and what it gates
+  bool query_bias;             // of queries, keys and values
+  bool output_bias;            // of what attention gives
   bool gains_beside_one;       // what is stored of RMS norms is what their gains have more than 1
   double embedding_scale;      // times the embedding of a token; 0: 1
   double attention_scale;      // times the products of queries and keys; 0: 1/sqrt(head width)

@@ -147,7 +147,8 @@ MIXTURES = {"mixtral": ("block_sparse_moe.", ("w1", "w2", "w3"), "num_local_expe
 # Of each family whose norms are not Llama's: those of what attention reads and gives, and of what the perceptron does.
 NORMS = {"olmo2": (None, "post_attention", None, "post_feedforward"),
          "gemma2": ("input", "post_attention", "pre_feedforward", "post_feedforward"),
-         "gemma3_text": ("input", "post_attention", "pre_feedforward", "post_feedforward")}
+         "gemma3_text": ("input", "post_attention", "pre_feedforward", "post_feedforward"),
+         "glm4": ("input", "post_self_attn", "post_attention", "post_mlp")}
 
 
 def llama_norms(c):
@@ -155,6 +156,8 @@ def llama_norms(c):
     return NORMS.get(c["model_type"], ("input", None, "post_attention", None))
 
 
+# Those that turn neighbours, and store the gate and what it gates as one.
+GLM = ("glm", "glm4")
 # Those with layer norms, and their member for the epsilon.
 LAYER_NORMS = {"starcoder2": "norm_epsilon", "stablelm": "layer_norm_eps"}
 
@@ -169,6 +172,8 @@ def has_bias(c, name):
     of_queries = name[-6:] in ("q_proj", "k_proj", "v_proj")
     if c["model_type"] == "gpt_oss":
         return of_queries or name[-6:] == "o_proj"
+    if c["model_type"] in GLM:
+        return of_queries and c["attention_bias"]
     return c.get("use_bias") or of_queries and (c["model_type"] == "qwen2" or c.get("use_qkv_bias"))
 
 
@@ -202,7 +207,7 @@ def llama_shapes(c):
                 matrices += [(gate, c[own], width), (down, width, c[own]), (up, c[own], width)]
         elif c["model_type"] == "starcoder2":
             matrices += [("mlp.c_fc", inner, width), ("mlp.c_proj", width, inner)]
-        elif c["model_type"] == "phi3":
+        elif c["model_type"] == "phi3" or c["model_type"] in GLM:
             matrices += [("mlp.gate_up_proj", 2 * inner, width), ("mlp.down_proj", width, inner)]
         else:
             matrices += [("mlp.gate_proj", inner, width), ("mlp.up_proj", inner, width),
@@ -409,13 +414,14 @@ def llama_head_width(c):
 
 
 def split_fused(c, w):
-    """The weights with those of Phi-3 that others are parts of apart."""
+    """The weights with those that others are parts of apart."""
     head, w = llama_head_width(c), dict(w)
     queries, keys = c["num_attention_heads"] * head, c["num_key_value_heads"] * head
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
-        w |= zip([f"{h}self_attn.{letter}_proj.weight" for letter in "qkv"],
-                 w[h + "self_attn.qkv_proj.weight"].split((queries, keys, keys)))
+        if c["model_type"] == "phi3":
+            w |= zip([f"{h}self_attn.{letter}_proj.weight" for letter in "qkv"],
+                     w[h + "self_attn.qkv_proj.weight"].split((queries, keys, keys)))
         w |= zip([f"{h}mlp.{name}_proj.weight" for name in ("gate", "up")], w[h + "mlp.gate_up_proj.weight"].chunk(2))
     return w
 
@@ -456,6 +462,16 @@ def rotate(x, theta, share=1.0, scaling=None, c=None):
     angle = torch.arange(x.shape[2], dtype=x.dtype)[:, None] * frequency
     a, b = x[..., :half], x[..., half:]
     return torch.cat((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), 3)
+
+
+def rotate_neighbours(x, theta, share):
+    """Rotary positions of the first channels, a share of them, each paired with its neighbour."""
+    turned = int(x.shape[3] * share)
+    frequency = theta ** (-torch.arange(0, turned, 2, dtype=x.dtype) / turned)
+    angle = torch.arange(x.shape[2], dtype=x.dtype)[:, None] * frequency
+    a, b = x[..., 0:turned:2], x[..., 1:turned:2]
+    y = torch.stack((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), 4).flatten(3)
+    return torch.cat((y, x[..., turned:]), 3)
 
 
 class Experts:
@@ -541,7 +557,7 @@ def cap(x, most):
 
 def llama_logits(c, w, tokens):
     heads, groups = c["num_attention_heads"], c["num_key_value_heads"]
-    w = split_fused(c, w) if c["model_type"] == "phi3" else w
+    w = split_fused(c, w) if c["model_type"] in ("phi3", *GLM) else w
 
     def norm(x, name):
         if c["model_type"] in LAYER_NORMS:
@@ -567,6 +583,8 @@ def llama_logits(c, w, tokens):
         if "no_rope_layers" in c and not c["no_rope_layers"][layer]:
             return y
         base, scaling = llama_turn(c, layer)
+        if c["model_type"] in GLM:
+            return rotate_neighbours(y, base, c["partial_rotary_factor"])
         return rotate(y, base, c.get("partial_rotary_factor", 1.0), scaling, c)
 
     experts = Experts(c, w) if c["model_type"] in MIXTURES else None
@@ -834,6 +852,8 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "gemma2": (llama_shapes, llama_logits, None, "Gemma2ForCausalLM"),
             "gemma3_text": (llama_shapes, llama_logits, None, "Gemma3ForCausalLM"),
             "olmo2": (llama_shapes, llama_logits, None, "Olmo2ForCausalLM"),
+            "glm": (llama_shapes, llama_logits, None, "GlmForCausalLM"),
+            "glm4": (llama_shapes, llama_logits, None, "Glm4ForCausalLM"),
             "gpt_neox": (neox_shapes, neox_logits, None, "GPTNeoXForCausalLM"),
             "deepseek_v2": (deepseek_shapes, deepseek_logits, None, "DeepseekV2ForCausalLM"),
             "deepseek_v3": (deepseek_shapes, deepseek_logits, None, "DeepseekV3ForCausalLM"),

@@ -19,6 +19,7 @@ extern const char *const bd_hf_granite_keys[];
 extern const char *const bd_hf_smollm3_keys[];
 extern const char *const bd_hf_starcoder2_keys[];
 extern const char *const bd_hf_stablelm_keys[];
+extern const char *const bd_hf_glm_keys[];
 
 // Errors: BD_UNSUPPORTED where the member `key` is there and not null, which `family` does not
 // have.
@@ -72,6 +73,8 @@ BD_NODISCARD bd_status bd_hf_read_deepseek_v3(bd_ctx *ctx, const bd_json *json,
 BD_NODISCARD bd_status bd_hf_read_gemma(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_gemma2(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_gemma3(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_glm(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_glm4(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_granite(bd_ctx *ctx, const bd_json *json,
                                           bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_smollm3(bd_ctx *ctx, const bd_json *json,

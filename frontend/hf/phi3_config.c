@@ -16,7 +16,7 @@ const char *const bd_hf_phi3_keys[] = {"original_max_position_embeddings",
 // same. transformers passes embd_pdrop over.
 bd_status bd_hf_read_phi3(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   double unused = 0;
-  c->fused = true;
+  c->fused = c->fused_perceptron = true;
   BD_TRY(bd_hf_refuse_true(ctx, json, "attention_bias"));
   BD_TRY(bd_hf_refuse_true(ctx, json, "mlp_bias"));
   BD_TRY(bd_hf_refuse_true(ctx, json, "lm_head_bias"));
