@@ -136,7 +136,7 @@ static const bd_option options[] = {
     {"--devices", "N", "or: N ranks of this machine (one of the two is needed)"},
     {"--memory-cap", "SIZE", "arena bytes a rank may use (default: what the cluster has)"},
     {"--global-batch", "N", "samples per step (needed, unless --plan or --partial says it)"},
-    {"--seq", "N", "tokens per sample (default: the model's maximum)"},
+    {"--seq", "N", "tokens per sample (default: the plan's, or the model's maximum)"},
     {"--samples", NULL, "train a model of token streams on samples with targets of their own"},
     {"--target", "cpu|cuda", "what the program runs on (default: what the cluster has)"},
     {"--precision", "fp32|bf16|fp16|fp8",
@@ -177,7 +177,8 @@ const bd_command bd_command_compile = {
     .reads = (const char *const[]){"--cluster", "--plan", "--partial", NULL},
     .writes = (const char *const[]){"-o", NULL},
     .details =
-        "MODEL is a preset (see 'braid presets'), a Hugging Face folder, or a JSON graph.\n\n"
+        "MODEL is a preset (see 'braid presets'), a Hugging Face folder, a JSON graph, or a graph "
+        "as\ntext (FILE.braid, as --emit graph and 'braid import' write it).\n\n"
         "example: braid compile gpt2-tiny --devices 4 --global-batch 8 -o out\n",
     .run = run,
 };

@@ -37,6 +37,7 @@ bd_status bd_compile_read_plan(bd_ctx *ctx, bd_compilation *job) {
     return bd_fail(ctx, BD_INVALID, bd_loc_file(path),
                    "the plan says otherwise; leave --gradients %s out",
                    bd_argument(job->arguments, "--gradients"));
+  if (job->model.sequence == 0) job->model.sequence = plan.sequence;
   job->request.precision = plan.precision;
   job->request.masters = plan.masters;
   job->request.gradients = plan.gradients;

@@ -79,6 +79,7 @@ static bd_id make_queries(builder *b, bd_layer *layer, bd_id x) {
   bd_rotary rotary = c->rotary;
   rotary.turned = c->head_width;
   rotary.last = true;
+  rotary.amplitude = 0;
   return bd_transformer_rotate(&b->graph, "q_rotated", q, &rotary);
 }
 
@@ -94,7 +95,9 @@ static bd_id make_turned(builder *b, bd_layer *layer, bd_id x) {
   bd_attr as_row = bd_attr_ints(g->ctx, "dims", 3, row);
   bd_id k = project(b, layer, &turned, x);
   k = bd_graph_op(g, "k_head", BD_OP_RESHAPE, 1, &k, 1, &as_head);
-  k = bd_transformer_rotate(g, "k_rotated", k, &c->rotary);
+  bd_rotary rotary = c->rotary;
+  rotary.amplitude = 0;
+  k = bd_transformer_rotate(g, "k_rotated", k, &rotary);
   k = bd_transformer_scale(g, "k_scaled", k, c->rotary.amplitude * c->rotary.amplitude);
   k = bd_graph_op(g, "k_row", BD_OP_RESHAPE, 1, &k, 1, &as_row);
   bd_type all = bd_type_make(BD_F32, 4, (int64_t[]){BD_DIM_BATCH, b->sequence, c->heads, width});

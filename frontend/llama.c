@@ -67,7 +67,7 @@ static bd_id apply_linear(builder *b, bd_layer *layer, const perceptron *p, cons
 static bd_id build_perceptron(builder *b, bd_layer *layer, const perceptron *p, bd_id n) {
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
-  bool fused = c->fused;
+  bool fused = c->fused_perceptron;
   int64_t inner = p->inner;
   bd_id gate = BD_NO_ID, up;
   if (!c->ungated)
@@ -104,7 +104,7 @@ static bool is_same(kind a, kind b) {
 static kind kind_of(const builder *b, int64_t i) {
   const bd_llama_config *c = b->config;
   bool windowed = c->window > 0 && (!c->windowed || c->windowed[i]);
-  bool differs = c->window < b->sequence || c->window_theta != 0;
+  bool differs = c->window < b->sequence || c->window_rotary;
   return (kind){c->plain && c->plain[i], windowed && differs, c->unturned && c->unturned[i]};
 }
 
@@ -114,7 +114,10 @@ static void choose_positions(builder *b, kind kind) {
   b->window = kind.windowed && c->window < b->sequence ? c->window : 0;
   b->rotary = c->rotary;
   b->unturned = kind.unturned;
-  if (kind.windowed && c->window_theta != 0) b->rotary = (bd_rotary){.theta = c->window_theta};
+  if (kind.windowed && c->window_rotary) b->rotary = *c->window_rotary;
+  bool whole = b->rotary.turned == 0 || b->rotary.turned == c->head_width;
+  b->amplitude = whole ? b->rotary.amplitude : 0;
+  if (whole) b->rotary.amplitude = 0;
 }
 
 // `name`: of the function.

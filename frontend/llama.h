@@ -11,6 +11,7 @@ typedef struct bd_llama_builder {
   // Of the layer that is built:
   int64_t window; // 0: none
   bd_rotary rotary;
+  double amplitude; // of queries and keys, which scores have and `rotary` has not; 0: 1
   bool unturned;
 } bd_llama_builder;
 

@@ -98,12 +98,12 @@ static bd_id add_output(builder *b, bd_layer *layer, bd_id attended) {
   return bd_graph_contract(g, "o", "bthd,hdc->btc", attended, wo);
 }
 
-// Of scores, with what queries and keys are multiplied by as they are turned; those made of latents
-// have that in their keys.
+// Of scores, with what queries and keys are multiplied by where they are turned whole; those made
+// of latents have that in their keys.
 static double scale_of(const builder *b) {
   const bd_llama_config *c = b->config;
   double scale = c->attention_scale != 0 ? c->attention_scale : 1 / sqrt((double)c->head_width);
-  double amplitude = b->rotary.amplitude;
+  double amplitude = b->amplitude;
   return amplitude > 0 && !c->latent && !b->unturned ? scale * amplitude * amplitude : scale;
 }
 

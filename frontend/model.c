@@ -25,10 +25,16 @@ static bd_status refuse_options(bd_ctx *ctx, const char *spec, const bd_model_op
   if (options->samples)
     return bd_fail(ctx, BD_INVALID, bd_loc_file(spec),
                    "the inputs of a graph file are fixed: a stream of tokens is no samples");
-  if (options->sequence == 0 && options->vocabulary == 0) return BD_OK;
+  if (options->vocabulary == 0) return BD_OK;
   return bd_fail(ctx, BD_INVALID, bd_loc_file(spec),
-                 "the shapes of a graph file are fixed: its %s cannot be changed",
-                 options->sequence != 0 ? "sequence length" : "vocabulary");
+                 "the shapes of a graph file are fixed: its vocabulary cannot be changed");
+}
+
+static bd_status check_sequence(bd_ctx *ctx, const char *spec, const bd_model_options *options,
+                                const bd_module *graph) {
+  if (options->sequence == 0 || options->sequence == bd_module_sequence(graph)) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, bd_loc_file(spec),
+                 "the shapes of a graph file are fixed: its sequence length cannot be changed");
 }
 
 static bd_status load_text(bd_ctx *ctx, const char *path, bd_module **out_graph) {
@@ -48,11 +54,13 @@ static bd_status load(bd_ctx *ctx, const char *spec, const bd_model_options *opt
   if (bd_is_folder(spec)) return bd_hf_load(ctx, spec, options, out_graph);
   if (ends_with(spec, ".json")) {
     BD_TRY(refuse_options(ctx, spec, options));
-    return bd_model_json_load(ctx, spec, out_graph);
+    BD_TRY(bd_model_json_load(ctx, spec, out_graph));
+    return check_sequence(ctx, spec, options, *out_graph);
   }
   if (ends_with(spec, ".braid")) {
     BD_TRY(refuse_options(ctx, spec, options));
-    return load_text(ctx, spec, out_graph);
+    BD_TRY(load_text(ctx, spec, out_graph));
+    return check_sequence(ctx, spec, options, *out_graph);
   }
   if (ends_with(spec, ".onnx"))
     return bd_fail(ctx, BD_INVALID, bd_loc_file(spec),

@@ -46,6 +46,10 @@ typedef struct bd_rotary {
   bool interleaved; // pairs are neighbours
   bd_rope_stretch stretch;
   bd_rope_ramp ramp;
+  // Frequencies divided one by one as LongRoPE does (Ding et al. 2024), those of sequences of up to
+  // `near_positions` by others than those of longer ones; NULL: they are not.
+  const double *near, *far;
+  int64_t near_positions;
   double amplitude; // what is turned is multiplied by, of queries and of keys; 0: 1
 } bd_rotary;
 
@@ -74,9 +78,10 @@ typedef struct bd_llama_config {
   bool tied, mlp_bias;
   bool layer_norms; // normalized by mean and variance, and shifted; else by the root mean square
   bool ungated;     // perceptrons are `mlp.c_fc`, the activation and `mlp.c_proj`
-  bool fused;       // matrices that read the same are parts of one stored tensor
-  bool query_bias;  // of queries, keys and values
-  bool output_bias; // of what attention gives
+  bool fused;       // queries, keys and values are parts of one stored tensor
+  bool fused_perceptron;       // and so are the gate and what it gates
+  bool query_bias;             // of queries, keys and values
+  bool output_bias;            // of what attention gives
   bool gains_beside_one;       // what is stored of RMS norms is what their gains have more than 1
   double embedding_scale;      // times the embedding of a token; 0: 1
   double attention_scale;      // times the products of queries and keys; 0: 1/sqrt(head width)
@@ -91,7 +96,7 @@ typedef struct bd_llama_config {
   int64_t window;              // positions up to its own that attention sees; 0: all
   const bool *unturned;        // of each layer, whether it leaves positions alone; NULL: none does
   const bool *windowed;        // of each layer, whether it has the window; NULL: all have
-  double window_theta; // of rotary positions of layers that have it, not stretched; 0: as others
+  const bd_rotary *window_rotary; // of layers that have it; NULL: as others
   // Of a mixture of experts, each a perceptron of width `inner`; 0: one perceptron for all tokens.
   int64_t experts;
   int64_t choices;    // experts of a token

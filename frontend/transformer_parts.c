@@ -84,8 +84,8 @@ bd_id bd_transformer_normalize(bd_graph_build *g, bd_layer *layer, const bd_tran
 bd_id bd_transformer_rotate(bd_graph_build *g, const char *name, bd_id x, const bd_rotary *rotary) {
   const bd_rope_stretch *stretch = &rotary->stretch;
   const bd_rope_ramp *ramp = &rotary->ramp;
-  bd_attr attrs[9] = {bd_attr_real(g->ctx, "theta", rotary->theta),
-                      bd_attr_int(g->ctx, "inverse", 0)};
+  bd_attr attrs[10] = {bd_attr_real(g->ctx, "theta", rotary->theta),
+                       bd_attr_int(g->ctx, "inverse", 0)};
   int count = 2;
   if (g->status != BD_OK) return BD_NO_ID;
   if (rotary->turned > 0 && rotary->turned < g->function->values[x].type.dims[3]) {
@@ -104,6 +104,15 @@ bd_id bd_transformer_rotate(bd_graph_build *g, const char *name, bd_id x, const 
     attrs[count++] = bd_attr_real(g->ctx, "ramp_low", ramp->low);
     attrs[count++] = bd_attr_real(g->ctx, "ramp_high", ramp->high);
   }
+  if (rotary->near) {
+    const bd_type *type = &g->function->values[x].type;
+    int64_t turned = rotary->turned > 0 ? rotary->turned : type->dims[3];
+    attrs[count++] =
+        bd_attr_reals(g->ctx, "divisors", (int)(turned / 2),
+                      type->dims[1] > rotary->near_positions ? rotary->far : rotary->near);
+  }
+  if (rotary->amplitude > 0 && rotary->amplitude != 1)
+    attrs[count++] = bd_attr_real(g->ctx, "amplitude", rotary->amplitude);
   return bd_graph_op(g, name, BD_OP_ROPE, 1, &x, count, attrs);
 }
 

@@ -2,6 +2,7 @@
 #include "ir/float8.h"
 #include "ir/index_rule.h"
 #include "ir/parts.h"
+#include "ir/rope.h"
 #include <math.h>
 
 typedef struct attr_rule {
@@ -62,7 +63,7 @@ typedef struct attr_rule {
 #define GROUP_ATTR                                                                                 \
   { "group", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS }
 
-enum { MOST_ATTRS = 12 };
+enum { MOST_ATTRS = 14 };
 
 static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
     [BD_OP_SCALE] = {{"value", BD_ATTR_REAL, true, -HUGE_REAL, HUGE_REAL}},
@@ -136,7 +137,9 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
                     {"high_freq_factor", BD_ATTR_REAL, false, 1e-30, HUGE_REAL},
                     {"original_positions", BD_ATTR_REAL, false, 1, HUGE_REAL},
                     {"ramp_low", BD_ATTR_REAL, false, -HUGE_REAL, HUGE_REAL},
-                    {"ramp_high", BD_ATTR_REAL, false, -HUGE_REAL, HUGE_REAL}},
+                    {"ramp_high", BD_ATTR_REAL, false, -HUGE_REAL, HUGE_REAL},
+                    {"divisors", BD_ATTR_REALS, false, 1e-30, HUGE_REAL},
+                    {"amplitude", BD_ATTR_REAL, false, 1e-30, HUGE_REAL}},
     [BD_OP_ATTENTION] = {ATTENTION_ATTRS, BALANCED_ATTRS, SEEN_ATTRS},
     [BD_OP_ATTENTION_GRAD] = {ATTENTION_ATTRS, BALANCED_ATTRS, SEEN_ATTRS},
     [BD_OP_SINK_ATTENTION] = {ATTENTION_ATTRS, BALANCED_ATTRS, SEEN_ATTRS},
@@ -151,11 +154,21 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
     [BD_OP_MAXPOOL_GRAD] = {KERNEL_ATTR, WINDOW_ATTRS, LAST_ATTR},
 };
 
+static bd_status check_reals(const bd_inference *inference, const attr_rule *rule,
+                             const bd_attr *attr) {
+  for (int i = 0; i < attr->count; ++i)
+    if (!(attr->reals[i] >= rule->min && attr->reals[i] <= rule->max))
+      return bd_inference_fail(inference, "attribute %s has %g, not in %g to %g", rule->name,
+                               attr->reals[i], rule->min, rule->max);
+  return BD_OK;
+}
+
 static bd_status check_attr(const bd_inference *inference, const attr_rule *rule) {
   static const char *const kinds[] = {[BD_ATTR_INT] = "an integer",
                                       [BD_ATTR_REAL] = "a number",
                                       [BD_ATTR_STRING] = "a string",
-                                      [BD_ATTR_INTS] = "a list of integers"};
+                                      [BD_ATTR_INTS] = "a list of integers",
+                                      [BD_ATTR_REALS] = "a list of numbers"};
   const bd_attr *attr = bd_op_find_attr(inference->op, rule->name);
   if (!attr) {
     if (!rule->required) return BD_OK;
@@ -165,6 +178,7 @@ static bd_status check_attr(const bd_inference *inference, const attr_rule *rule
   if (attr->kind != rule->kind && !(rule->kind == BD_ATTR_REAL && attr->kind == BD_ATTR_INT))
     return bd_inference_fail(inference, "attribute %s must be %s", rule->name, kinds[rule->kind]);
   if (rule->kind == BD_ATTR_STRING || rule->kind == BD_ATTR_INTS) return BD_OK;
+  if (rule->kind == BD_ATTR_REALS) return check_reals(inference, rule, attr);
   double value = attr->kind == BD_ATTR_INT ? (double)attr->integer : attr->real;
   if (!(value >= rule->min && value <= rule->max))
     return bd_inference_fail(inference, "attribute %s is %g, not in %g to %g", rule->name, value,
@@ -194,6 +208,19 @@ static bd_status check_ramp(const bd_inference *inference) {
                                         "factor");
   if (!low || bd_op_real(op, "ramp_low", 0) < bd_op_real(op, "ramp_high", 0)) return BD_OK;
   return bd_inference_fail(inference, "attribute ramp_low must be less than ramp_high");
+}
+
+static bd_status check_divisors(const bd_inference *inference) {
+  const bd_op *op = inference->op;
+  const bd_type *x = inference->in[0];
+  const bd_attr *divisors = bd_op_find_attr(op, "divisors");
+  if (!divisors || x->rank != 4) return BD_OK;
+  if (bd_op_find_attr(op, "factor"))
+    return bd_inference_fail(inference, "attributes divisors and factor exclude each other");
+  int64_t pairs = bd_rope_turned(op, x->dims[3]) / 2;
+  if (divisors->count == pairs) return BD_OK;
+  return bd_inference_fail(inference, "attribute divisors has %d numbers for %lld pairs",
+                           divisors->count, (long long)pairs);
 }
 
 // A window is of what a causal mask leaves, and leaves every query a key.
@@ -255,5 +282,6 @@ bd_status bd_inference_check_attrs(const bd_inference *inference) {
   if (bd_op_attends(op->kind)) return check_attention(inference);
   if (op->kind != BD_OP_ROPE) return BD_OK;
   BD_TRY(check_ramp(inference));
-  return check_turned(inference);
+  BD_TRY(check_turned(inference));
+  return check_divisors(inference);
 }

@@ -25,9 +25,15 @@ static double ramped(const bd_op *op, int64_t pair, double plain, double factor)
   return plain / factor * share + plain * (1 - share);
 }
 
+double bd_rope_amplitude(const bd_op *op) {
+  return bd_op_real(op, "amplitude", 1);
+}
+
 double bd_rope_frequency(const bd_op *op, int64_t pair, int64_t turned) {
   double plain = pow(bd_op_real(op, "theta", 10000), -2 * (double)pair / (double)turned);
   double factor = bd_op_real(op, "factor", 0);
+  const bd_attr *divisors = bd_op_find_attr(op, "divisors");
+  if (divisors) return plain / divisors->reals[pair];
   if (factor == 0) return plain;
   if (bd_op_find_attr(op, "ramp_high")) return ramped(op, pair, plain, factor);
   double low = bd_op_real(op, "low_freq_factor", 1), high = bd_op_real(op, "high_freq_factor", 4);

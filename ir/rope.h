@@ -14,4 +14,6 @@ int64_t bd_rope_step(const bd_op *op);
 // Radians per position by which a `rope` op turns pair `pair` of `turned` numbers
 // (docs/numerics.md); its direction is not in it.
 double bd_rope_frequency(const bd_op *op, int64_t pair, int64_t turned);
+// What the lengths of pairs are multiplied by.
+double bd_rope_amplitude(const bd_op *op);
 #endif

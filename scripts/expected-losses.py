@@ -147,7 +147,8 @@ MIXTURES = {"mixtral": ("block_sparse_moe.", ("w1", "w2", "w3"), "num_local_expe
 # Of each family whose norms are not Llama's: those of what attention reads and gives, and of what the perceptron does.
 NORMS = {"olmo2": (None, "post_attention", None, "post_feedforward"),
          "gemma2": ("input", "post_attention", "pre_feedforward", "post_feedforward"),
-         "gemma3_text": ("input", "post_attention", "pre_feedforward", "post_feedforward")}
+         "gemma3_text": ("input", "post_attention", "pre_feedforward", "post_feedforward"),
+         "glm4": ("input", "post_self_attn", "post_attention", "post_mlp")}
 
 
 def llama_norms(c):
@@ -155,6 +156,8 @@ def llama_norms(c):
     return NORMS.get(c["model_type"], ("input", None, "post_attention", None))
 
 
+# Those that turn neighbours, and store the gate and what it gates as one.
+GLM = ("glm", "glm4")
 # Those with layer norms, and their member for the epsilon.
 LAYER_NORMS = {"starcoder2": "norm_epsilon", "stablelm": "layer_norm_eps"}
 
@@ -169,6 +172,8 @@ def has_bias(c, name):
     of_queries = name[-6:] in ("q_proj", "k_proj", "v_proj")
     if c["model_type"] == "gpt_oss":
         return of_queries or name[-6:] == "o_proj"
+    if c["model_type"] in GLM:
+        return of_queries and c["attention_bias"]
     return c.get("use_bias") or of_queries and (c["model_type"] == "qwen2" or c.get("use_qkv_bias"))
 
 
@@ -202,7 +207,7 @@ def llama_shapes(c):
                 matrices += [(gate, c[own], width), (down, width, c[own]), (up, c[own], width)]
         elif c["model_type"] == "starcoder2":
             matrices += [("mlp.c_fc", inner, width), ("mlp.c_proj", width, inner)]
-        elif c["model_type"] == "phi3":
+        elif c["model_type"] == "phi3" or c["model_type"] in GLM:
             matrices += [("mlp.gate_up_proj", 2 * inner, width), ("mlp.down_proj", width, inner)]
         else:
             matrices += [("mlp.gate_proj", inner, width), ("mlp.up_proj", inner, width),
@@ -409,13 +414,14 @@ def llama_head_width(c):
 
 
 def split_fused(c, w):
-    """The weights with those of Phi-3 that others are parts of apart."""
+    """The weights with those that others are parts of apart."""
     head, w = llama_head_width(c), dict(w)
     queries, keys = c["num_attention_heads"] * head, c["num_key_value_heads"] * head
     for layer in range(c["num_hidden_layers"]):
         h = f"model.layers.{layer}."
-        w |= zip([f"{h}self_attn.{letter}_proj.weight" for letter in "qkv"],
-                 w[h + "self_attn.qkv_proj.weight"].split((queries, keys, keys)))
+        if c["model_type"] == "phi3":
+            w |= zip([f"{h}self_attn.{letter}_proj.weight" for letter in "qkv"],
+                     w[h + "self_attn.qkv_proj.weight"].split((queries, keys, keys)))
         w |= zip([f"{h}mlp.{name}_proj.weight" for name in ("gate", "up")], w[h + "mlp.gate_up_proj.weight"].chunk(2))
     return w
 
@@ -429,22 +435,43 @@ def yarn(scaling, theta, half):
     return slowed / scaling["factor"] + 1 - slowed, 0.1 * math.log(scaling["factor"]) + 1
 
 
-def rotate(x, theta, share=1.0, scaling=None):
-    """Rotary positions, divided by a factor or slowed as YaRN does, channel i paired with i + half; of the first
-    channels, a share of them."""
+def longrope(c, scaling, length):
+    """By how much each pair is slowed, and what LongRoPE (Ding et al. 2024) multiplies what is turned with."""
+    first = c["original_max_position_embeddings"]
+    factor = c["max_position_embeddings"] / first
+    slower = scaling["long_factor" if length > first else "short_factor"]
+    return 1 / torch.tensor(slower).double(), math.sqrt(1 + math.log(factor) / math.log(first))
+
+
+def rotate(x, theta, share=1.0, scaling=None, c=None):
+    """Rotary positions, divided by a factor or slowed as YaRN or LongRoPE does, channel i paired with i + half; of the
+    first channels, a share of them."""
     turned = int(x.shape[3] * share)
     if turned < x.shape[3]:
-        return torch.cat((rotate(x[..., :turned], theta, 1.0, scaling), x[..., turned:]), 3)
+        return torch.cat((rotate(x[..., :turned], theta, 1.0, scaling, c), x[..., turned:]), 3)
     half = x.shape[3] // 2
     frequency = theta ** (-torch.arange(half, dtype=x.dtype) / half)
     if scaling and scaling["rope_type"] == "yarn":
         slower, amplitude = yarn(scaling, theta, half)
+        x, frequency = amplitude * x, frequency * slower
+    elif scaling and scaling["rope_type"] == "longrope":
+        slower, amplitude = longrope(c, scaling, x.shape[2])
         x, frequency = amplitude * x, frequency * slower
     elif scaling:
         frequency = frequency / scaling["factor"]
     angle = torch.arange(x.shape[2], dtype=x.dtype)[:, None] * frequency
     a, b = x[..., :half], x[..., half:]
     return torch.cat((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), 3)
+
+
+def rotate_neighbours(x, theta, share):
+    """Rotary positions of the first channels, a share of them, each paired with its neighbour."""
+    turned = int(x.shape[3] * share)
+    frequency = theta ** (-torch.arange(0, turned, 2, dtype=x.dtype) / turned)
+    angle = torch.arange(x.shape[2], dtype=x.dtype)[:, None] * frequency
+    a, b = x[..., 0:turned:2], x[..., 1:turned:2]
+    y = torch.stack((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), 4).flatten(3)
+    return torch.cat((y, x[..., turned:]), 3)
 
 
 class Experts:
@@ -504,6 +531,8 @@ def llama_window(c, layer):
         if "layer_types" in c:
             slides = c["layer_types"][layer] == "sliding_attention"
         return c["sliding_window"] if slides else None
+    if c["model_type"] == "smollm3":
+        return c["sliding_window"] if c["use_sliding_window"] and not c["no_rope_layers"][layer] else None
     if c["model_type"] in PATTERNS:
         slides = (layer + 1) % c.get("sliding_window_pattern", PATTERNS[c["model_type"]])
         return c["sliding_window"] if slides else None
@@ -516,8 +545,9 @@ PATTERNS = {"gemma2": 2, "gemma3_text": 6}
 
 def llama_turn(c, layer):
     """The base of rotary positions, and how they are scaled."""
-    if "rope_local_base_freq" in c and llama_window(c, layer):
-        return c["rope_local_base_freq"], None
+    if "rope_parameters" in c:
+        turns = c["rope_parameters"]["sliding_attention" if llama_window(c, layer) else "full_attention"]
+        return turns["rope_theta"], turns
     return c["rope_theta"], c.get("rope_scaling")
 
 
@@ -527,7 +557,7 @@ def cap(x, most):
 
 def llama_logits(c, w, tokens):
     heads, groups = c["num_attention_heads"], c["num_key_value_heads"]
-    w = split_fused(c, w) if c["model_type"] == "phi3" else w
+    w = split_fused(c, w) if c["model_type"] in ("phi3", *GLM) else w
 
     def norm(x, name):
         if c["model_type"] in LAYER_NORMS:
@@ -553,7 +583,9 @@ def llama_logits(c, w, tokens):
         if "no_rope_layers" in c and not c["no_rope_layers"][layer]:
             return y
         base, scaling = llama_turn(c, layer)
-        return rotate(y, base, c.get("partial_rotary_factor", 1.0), scaling)
+        if c["model_type"] in GLM:
+            return rotate_neighbours(y, base, c["partial_rotary_factor"])
+        return rotate(y, base, c.get("partial_rotary_factor", 1.0), scaling, c)
 
     experts = Experts(c, w) if c["model_type"] in MIXTURES else None
     gemma = c["model_type"].startswith("gemma")
@@ -652,7 +684,7 @@ def deepseek_logits(c, w, tokens):
             (plain, c["v_head_dim"]), 3)
         turned = turn_pairs(c, turned[:, None]).expand(-1, heads, -1, -1)
         q = torch.cat((q[..., :plain], turn_pairs(c, q[..., plain:])), 3)
-        if c["model_type"] == "deepseek_v3" and c["rope_scaling"]:
+        if c["rope_scaling"]:
             q = q * magnitude(c["rope_scaling"], c["rope_scaling"]["mscale_all_dim"])**2
         return project(join_heads(attend(q, torch.cat((k, turned), 3), v)), a + "o_proj")
 
@@ -820,6 +852,8 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "gemma2": (llama_shapes, llama_logits, None, "Gemma2ForCausalLM"),
             "gemma3_text": (llama_shapes, llama_logits, None, "Gemma3ForCausalLM"),
             "olmo2": (llama_shapes, llama_logits, None, "Olmo2ForCausalLM"),
+            "glm": (llama_shapes, llama_logits, None, "GlmForCausalLM"),
+            "glm4": (llama_shapes, llama_logits, None, "Glm4ForCausalLM"),
             "gpt_neox": (neox_shapes, neox_logits, None, "GPTNeoXForCausalLM"),
             "deepseek_v2": (deepseek_shapes, deepseek_logits, None, "DeepseekV2ForCausalLM"),
             "deepseek_v3": (deepseek_shapes, deepseek_logits, None, "DeepseekV3ForCausalLM"),

@@ -88,6 +88,12 @@ static void turn_lanes(bd_gen *g, void *user) {
   position = LLVMBuildSIToFP(g->b, position, bd_gen_type(g, bd_gen_f64(g)), "");
   LLVMValueRef angle = LLVMBuildFMul(g->b, position, bd_gen_load(g, &r->frequency), "");
   bd_gen_turn(g, angle, &r->sine, &r->cosine);
+  double amplitude = bd_rope_amplitude(g->op);
+  if (amplitude != 1) {
+    LLVMValueRef by = bd_gen_real_like(r->sine, amplitude);
+    r->sine = LLVMBuildFMul(g->b, r->sine, by, "");
+    r->cosine = LLVMBuildFMul(g->b, r->cosine, by, "");
+  }
   bd_gen_for each = bd_gen_for_begin(g, r->first, g->loop[r->h].count, bd_gen_long(g, r->beside));
   g->index[r->h] = each.index;
   turn_head(g, r);

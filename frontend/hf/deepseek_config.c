@@ -82,20 +82,13 @@ static bd_status read_scaling(bd_ctx *ctx, const bd_json *json, const char *key,
   return newer ? bd_json_real(ctx, newer, key, false, 0, 1e6, out) : BD_OK;
 }
 
-// What stretched positions do to scores. transformers scales those of deepseek_v3 alone, where
-// DeepSeek's own models of both do so.
-static bd_status scale_scores(bd_ctx *ctx, const bd_json *json, bool third, bd_llama_config *c) {
+// What stretched positions do to scores.
+static bd_status scale_scores(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   double share = 0, factor = 1;
   BD_TRY(read_scaling(ctx, json, "mscale_all_dim", &share));
   BD_TRY(read_scaling(ctx, json, "factor", &factor));
   double scale = bd_hf_yarn_amplitude(factor, share);
-  if (third)
-    c->attention_scale *= scale * scale;
-  else if (scale != 1)
-    bd_warn(ctx, json->loc,
-            "\"mscale_all_dim\" does not change the scale of attention, as transformers 4.57 has "
-            "it of deepseek_v2; DeepSeek's own code multiplies it by %g",
-            scale * scale);
+  c->attention_scale *= scale * scale;
   return BD_OK;
 }
 
@@ -177,7 +170,7 @@ bd_status bd_hf_read_deepseek_v2(bd_ctx *ctx, const bd_json *json, bd_llama_conf
   c->rotary.interleaved = true;
   c->raw_shares = true;
   c->plain_inner = 1407;
-  BD_TRY(scale_scores(ctx, json, false, c));
+  BD_TRY(scale_scores(ctx, json, c));
   BD_TRY(read_experts(ctx, json, c));
   BD_TRY(bd_hf_refuse_true(ctx, json, "norm_topk_prob"));
   BD_TRY(check_word(ctx, json, "scoring_func", "softmax"));
@@ -201,7 +194,7 @@ bd_status bd_hf_read_deepseek_v3(bd_ctx *ctx, const bd_json *json, bd_llama_conf
   c->plain_inner = 2048;
   BD_TRY(bd_json_bool(ctx, json, "rope_interleave", false, &interleaved));
   c->rotary.interleaved = interleaved;
-  BD_TRY(scale_scores(ctx, json, true, c));
+  BD_TRY(scale_scores(ctx, json, c));
   BD_TRY(read_experts(ctx, json, c));
   BD_TRY(bd_json_bool(ctx, json, "norm_topk_prob", false, &of_chosen));
   c->raw_shares = !of_chosen;

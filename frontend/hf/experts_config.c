@@ -10,14 +10,25 @@ const char *const bd_hf_mixtral_keys[] = {"head_dim",
                                           "router_jitter_noise",
                                           "expert_capacity",
                                           NULL};
-const char *const bd_hf_qwen3_moe_keys[] = {"moe_intermediate_size", "head_dim",
-                                            "attention_bias",        "mlp_bias",
-                                            "sliding_window",        "use_sliding_window",
-                                            "max_window_layers",     "num_experts",
-                                            "num_local_experts",     "num_experts_per_tok",
-                                            "norm_topk_prob",        "decoder_sparse_step",
-                                            "mlp_only_layers",       "router_aux_loss_coef",
-                                            "expert_capacity",       NULL};
+const char *const bd_hf_qwen3_moe_keys[] = {"moe_intermediate_size",
+                                            "head_dim",
+                                            "attention_bias",
+                                            "mlp_bias",
+                                            "sliding_window",
+                                            "use_sliding_window",
+                                            "max_window_layers",
+                                            "num_experts",
+                                            "num_local_experts",
+                                            "num_experts_per_tok",
+                                            "norm_topk_prob",
+                                            "decoder_sparse_step",
+                                            "mlp_only_layers",
+                                            "router_aux_loss_coef",
+                                            "qkv_bias",
+                                            "use_qk_norm",
+                                            "shared_expert_intermediate_size",
+                                            "expert_capacity",
+                                            NULL};
 
 const bd_expert_names bd_hf_projected_experts = {.router = "mlp.gate.weight",
                                                  .experts = "mlp.experts.",
@@ -86,6 +97,9 @@ bd_status bd_hf_read_qwen3_moe(bd_ctx *ctx, const bd_json *json, bd_llama_config
       bd_json_given(json, "num_local_experts") ? "num_local_experts" : "num_experts";
   bool of_chosen = false;
   BD_TRY(bd_hf_agree_keys(ctx, json, "num_experts", "num_local_experts"));
+  BD_TRY(bd_hf_refuse_true(ctx, json, "qkv_bias"));
+  BD_TRY(bd_hf_only_value(ctx, json, "use_qk_norm", "true"));
+  BD_TRY(bd_hf_only_value(ctx, json, "shared_expert_intermediate_size", "0"));
   BD_TRY(bd_hf_read_normed(ctx, json, c));
   BD_TRY(bd_hf_window_of_all(ctx, json, c));
   BD_TRY(bd_hf_read_mixture(ctx, json, count, c));

@@ -1,5 +1,6 @@
 // Gemma 2 and 3.
 #include "frontend/hf/llama_config.h"
+#include "frontend/hf/rope_config.h"
 #include <math.h>
 
 // Of so many layers one has no window; of Gemma 3 where the configuration does not say.
@@ -78,24 +79,31 @@ bd_status bd_hf_read_gemma2(bd_ctx *ctx, const bd_json *json, bd_llama_config *c
 // transformers reads `attn_logit_softcapping` and computes without it.
 static bd_status refuse_unread(bd_ctx *ctx, const bd_json *json) {
   const bd_json *cap = bd_json_given(json, "attn_logit_softcapping");
-  const bd_json *turns = bd_json_given(json, "rope_parameters");
-  if (cap)
-    return bd_fail(ctx, BD_UNSUPPORTED, cap->loc,
-                   "\"attn_logit_softcapping\" is not supported of a gemma3_text model: "
-                   "transformers computes without it; make it null to train that");
-  if (turns)
-    return bd_fail(ctx, BD_UNSUPPORTED, turns->loc,
-                   "\"rope_parameters\" are not supported of a gemma3_text model; say "
-                   "\"rope_theta\", \"rope_scaling\" and, of layers with a window, "
-                   "\"rope_local_base_freq\"");
-  return BD_OK;
+  if (!cap) return BD_OK;
+  return bd_fail(ctx, BD_UNSUPPORTED, cap->loc,
+                 "\"attn_logit_softcapping\" is not supported of a gemma3_text model: "
+                 "transformers computes without it; make it null to train that");
+}
+
+// Layers with a window have positions of their own.
+static bd_status read_window_rotary(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
+  const bd_hf_rotary_family family = {.theta = "rope_local_base_freq",
+                                      .layers = "sliding_attention",
+                                      .apart = true,
+                                      .share = "partial_rotary_factor",
+                                      .usual_share = 1,
+                                      .whole = true,
+                                      .positions = c->positions};
+  bd_rotary *rotary = BD_NEW(ctx->arena, bd_rotary);
+  rotary->theta = 10000;
+  c->window_rotary = rotary;
+  return bd_hf_rotary_read(ctx, json, &family, c->head_width, rotary);
 }
 
 bd_status bd_hf_read_gemma3(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   c->normed_heads = true;
-  c->window_theta = 10000;
   BD_TRY(refuse_unread(ctx, json));
   BD_TRY(read_sandwiched(ctx, json, c));
-  BD_TRY(bd_json_real(ctx, json, "rope_local_base_freq", false, 1, 1e12, &c->window_theta));
+  BD_TRY(read_window_rotary(ctx, json, c));
   return bd_hf_window_of_most(ctx, json, GEMMA3_PATTERN, c);
 }

@@ -2,12 +2,21 @@
 #include "frontend/hf/llama_config.h"
 #include "frontend/hf/rope_config.h"
 
-const char *const bd_hf_gpt_oss_keys[] = {
-    "head_dim",          "attention_bias",         "sliding_window",    "layer_types",
-    "num_local_experts", "num_experts_per_tok",    "experts_per_token", "router_aux_loss_coef",
-    "swiglu_limit",      "initial_context_length", "expert_capacity",   NULL};
+const char *const bd_hf_gpt_oss_keys[] = {"head_dim",
+                                          "attention_bias",
+                                          "sliding_window",
+                                          "layer_types",
+                                          "num_local_experts",
+                                          "num_experts_per_tok",
+                                          "experts_per_token",
+                                          "router_aux_loss_coef",
+                                          "swiglu_limit",
+                                          "swiglu_alpha",
+                                          "initial_context_length",
+                                          "expert_capacity",
+                                          NULL};
 
-// As transformers has them, whatever the configuration says.
+// As transformers has them, in version 4 whatever the configuration says.
 static const double limit = 7, slope = 1.702;
 
 static bd_status fail_otherwise(bd_ctx *ctx, const bd_json *json, const char *key,
@@ -20,10 +29,12 @@ static bd_status fail_otherwise(bd_ctx *ctx, const bd_json *json, const char *ke
 
 // Members that other programs read, of what transformers takes from others or from nowhere.
 static bd_status check_others(bd_ctx *ctx, const bd_json *json, const bd_llama_config *c) {
-  double clamped = limit;
+  double clamped = limit, steep = slope;
   int64_t choices = c->choices, positions = 0;
   BD_TRY(bd_json_real(ctx, json, "swiglu_limit", false, 0, 1e12, &clamped));
+  BD_TRY(bd_json_real(ctx, json, "swiglu_alpha", false, 0, 1e12, &steep));
   if (clamped != limit) return fail_otherwise(ctx, json, "swiglu_limit", "7");
+  if (steep != slope) return fail_otherwise(ctx, json, "swiglu_alpha", "1.702");
   if (c->activation != BD_OP_SILU)
     return fail_otherwise(ctx, json, "hidden_act", "a sigmoid of 1.702 times what it multiplies");
   BD_TRY(bd_json_int(ctx, json, "experts_per_token", false, 1, INT32_MAX, &choices));

@@ -87,6 +87,11 @@ BD_NODISCARD bd_status bd_hf_agree_keys(bd_ctx *ctx, const bd_json *json, const 
 // Refuses `key` when it is there and true, which would change what the model computes.
 BD_NODISCARD bd_status bd_hf_refuse_true(bd_ctx *ctx, const bd_json *json, const char *key);
 
+// Refuses `key` when it is there, not null, and not `only`, as JSON has it: transformers passes it
+// over, and computes as that says.
+BD_NODISCARD bd_status bd_hf_only_value(bd_ctx *ctx, const bd_json *json, const char *key,
+                                        const char *only);
+
 // What the folder's weights say: whether one is called `name`, and that each weight of the graph is
 // there with its stored shape and no other. A folder without safetensors has nothing to say.
 BD_NODISCARD bd_status bd_hf_is_stored(bd_ctx *ctx, const char *folder, const char *name,

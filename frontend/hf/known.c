@@ -85,6 +85,10 @@ static const char *const common[] = {"model_type",
                                      "rope_interleaved",
                                      "use_mrope",
                                      "transformers.js_config",
+                                     "custom_pipelines",
+                                     "max_sequence_length",
+                                     "unsloth_fixed",
+                                     "unsloth_version",
                                      NULL};
 
 static bool is_listed(const char *key, const char *const *keys) {

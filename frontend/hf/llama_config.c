@@ -34,16 +34,16 @@ static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_llama_config *c
   BD_TRY(bd_hf_extent(ctx, json, "intermediate_size", &c->inner));
   BD_TRY(bd_json_int(ctx, json, "num_hidden_layers", false, 1, BD_MAX_CONFIG_LAYERS, &c->layers));
   BD_TRY(bd_hf_extent(ctx, json, "num_attention_heads", &c->heads));
-  const bd_hf_size sizes[] = {{"vocab_size", c->vocabulary},
-                              {"max_position_embeddings", c->positions},
-                              {"hidden_size", c->width},
-                              {"intermediate_size", c->inner},
-                              {"num_hidden_layers", c->layers},
-                              {"num_attention_heads", c->heads},
-                              {c->head_width ? "head_dim" : NULL, c->head_width},
-                              {0}};
-  bd_hf_tell_defaults(ctx, json, sizes);
   const bd_json *kv_heads = bd_json_find(json, "num_key_value_heads");
+  bd_hf_size sizes[9] = {
+      {"vocab_size", c->vocabulary},    {"max_position_embeddings", c->positions},
+      {"hidden_size", c->width},        {"intermediate_size", c->inner},
+      {"num_hidden_layers", c->layers}, {"num_attention_heads", c->heads}};
+  int count = 6;
+  if (c->kv_heads > 0 && !kv_heads)
+    sizes[count++] = (bd_hf_size){"num_key_value_heads", c->kv_heads};
+  if (c->head_width > 0) sizes[count++] = (bd_hf_size){"head_dim", c->head_width};
+  bd_hf_tell_defaults(ctx, json, sizes);
   if (c->kv_heads == 0 || (kv_heads && kv_heads->kind == BD_JSON_NULL)) c->kv_heads = c->heads;
   BD_TRY(bd_hf_extent(ctx, json, "num_key_value_heads", &c->kv_heads));
   if (c->heads % c->kv_heads != 0)
@@ -66,11 +66,14 @@ static bd_status read_head_width(bd_ctx *ctx, const bd_json *json, bd_llama_conf
                  (long long)c->head_width);
 }
 
-// `in_part`: some elements of a head may be turned alone, usually that `share` of them.
-static bd_status read_variants(bd_ctx *ctx, const bd_json *json, bool in_part, double share,
+static bd_status read_variants(bd_ctx *ctx, const bd_json *json, const bd_llama_family *family,
                                bd_llama_config *c) {
-  bd_hf_rotary_family rotary = {"rope_theta", "partial_rotary_factor", share, !in_part,
-                                c->positions};
+  bd_hf_rotary_family rotary = {.theta = "rope_theta",
+                                .share = "partial_rotary_factor",
+                                .layers = family->turned_layers,
+                                .usual_share = family->turned_share != 0 ? family->turned_share : 1,
+                                .whole = !family->turns_in_part,
+                                .positions = c->positions};
   BD_TRY(bd_hf_rotary_read(ctx, json, &rotary, c->head_width, &c->rotary));
   BD_TRY(bd_hf_activation(ctx, json, "hidden_act", &c->activation));
   return bd_json_bool(ctx, json, "tie_word_embeddings", false, &c->tied);
@@ -101,8 +104,7 @@ bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, const char *model
   if (family->divides_width && head && head->kind == BD_JSON_NULL) c.head_width = 0;
   BD_TRY(read_sizes(ctx, json, &c));
   BD_TRY(family->latent ? bd_hf_read_latent(ctx, json, &c) : read_head_width(ctx, json, &c));
-  double share = family->turned_share;
-  BD_TRY(read_variants(ctx, json, family->turns_in_part, share != 0 ? share : 1, &c));
+  BD_TRY(read_variants(ctx, json, family, &c));
   BD_TRY(family->read(ctx, json, &c));
   BD_TRY(bd_json_real(ctx, json, epsilon ? epsilon : "rms_norm_eps", false, 1e-12, 1, &c.epsilon));
   BD_TRY(bd_json_real(ctx, json, "initializer_range", false, 0, 10, &c.init_scale));

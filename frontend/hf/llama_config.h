@@ -19,6 +19,7 @@ extern const char *const bd_hf_granite_keys[];
 extern const char *const bd_hf_smollm3_keys[];
 extern const char *const bd_hf_starcoder2_keys[];
 extern const char *const bd_hf_stablelm_keys[];
+extern const char *const bd_hf_glm_keys[];
 
 // Errors: BD_UNSUPPORTED where the member `key` is there and not null, which `family` does not
 // have.
@@ -35,6 +36,11 @@ BD_NODISCARD bd_status bd_hf_window_by_turns(bd_ctx *ctx, const bd_json *json,
 // The window of all layers where `use_sliding_window` is true; `max_window_layers` is passed over.
 BD_NODISCARD bd_status bd_hf_window_of_all(bd_ctx *ctx, const bd_json *json,
                                            bd_llama_config *config);
+
+// The window of layers that leave positions alone, where `use_sliding_window` is true, unless
+// `layer_types` says which have it; `max_window_layers` is passed over.
+BD_NODISCARD bd_status bd_hf_window_of_unturned(bd_ctx *ctx, const bd_json *json,
+                                                bd_llama_config *config);
 
 // The window of all layers but each `pattern`-th, which `sliding_window_pattern` says where it is
 // there, unless `layer_types` names each.
@@ -67,6 +73,8 @@ BD_NODISCARD bd_status bd_hf_read_deepseek_v3(bd_ctx *ctx, const bd_json *json,
 BD_NODISCARD bd_status bd_hf_read_gemma(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_gemma2(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_gemma3(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_glm(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
+BD_NODISCARD bd_status bd_hf_read_glm4(bd_ctx *ctx, const bd_json *json, bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_granite(bd_ctx *ctx, const bd_json *json,
                                           bd_llama_config *config);
 BD_NODISCARD bd_status bd_hf_read_smollm3(bd_ctx *ctx, const bd_json *json,

@@ -12,6 +12,8 @@ typedef struct bd_llama_family {
   bool latent;         // heads are made of latent vectors
   bool divides_width;  // into heads where `head_dim` is null, whatever it is where it is left out
   double turned_share; // of each head, where the configuration does not say; 0: 1
+  // Of layers that have positions of their own, the member of `rope_parameters` for the others.
+  const char *turned_layers;
   const char *epsilon; // the norms' member for it; NULL: rms_norm_eps, which others lack
 } bd_llama_family;
 

@@ -93,6 +93,8 @@ static const struct {
      {.built = {"Gemma3ForCausalLM"}, .body = "Gemma3TextModel", .tied = true}},
     {"gpt_neox", load_neox, {.built = {"GPTNeoXForCausalLM"}, .body = "GPTNeoXModel"}},
     {"olmo2", load_llama, {.built = {"Olmo2ForCausalLM"}, .body = "Olmo2Model"}},
+    {"glm", load_llama, {.built = {"GlmForCausalLM"}, .body = "GlmModel"}},
+    {"glm4", load_llama, {.built = {"Glm4ForCausalLM"}, .body = "Glm4Model"}},
     {"deepseek_v2", load_llama, {.built = {"DeepseekV2ForCausalLM"}, .body = "DeepseekV2Model"}},
     {"deepseek_v3", load_llama, {.built = {"DeepseekV3ForCausalLM"}, .body = "DeepseekV3Model"}},
     {"bert", load_bert, {.built = {"BertForMaskedLM"}, .more = "BertForPreTraining"}},

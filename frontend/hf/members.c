@@ -65,6 +65,14 @@ bd_status bd_hf_refuse_true(bd_ctx *ctx, const bd_json *json, const char *key) {
                  key);
 }
 
+bd_status bd_hf_only_value(bd_ctx *ctx, const bd_json *json, const char *key, const char *only) {
+  const bd_json *member = bd_json_given(json, key);
+  if (!member || strcmp(bd_json_describe(ctx, member), only) == 0) return BD_OK;
+  return bd_fail(ctx, BD_UNSUPPORTED, member->loc,
+                 "\"%s\": %s is not supported; transformers computes as with %s", key,
+                 bd_json_describe(ctx, member), only);
+}
+
 void bd_hf_tell_defaults(bd_ctx *ctx, const bd_json *json, const bd_hf_size *sizes) {
   bd_text absent = bd_text_init(ctx->arena);
   for (const bd_hf_size *size = sizes; size->key; size++) {

@@ -44,7 +44,10 @@ static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_neox_config *c)
 }
 
 static bd_status read_rotary(bd_ctx *ctx, const bd_json *json, bd_neox_config *c) {
-  static const bd_hf_rotary_family own = {"rotary_emb_base", "rotary_pct", 0.25, false, 0};
+  const bd_hf_rotary_family own = {.theta = "rotary_emb_base",
+                                   .share = "rotary_pct",
+                                   .usual_share = 0.25,
+                                   .positions = c->positions};
   c->rotary.theta = 10000;
   return bd_hf_rotary_read(ctx, json, &own, c->width / c->heads, &c->rotary);
 }

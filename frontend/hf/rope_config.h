@@ -4,10 +4,13 @@
 #include "frontend/hf/hf.h"
 
 typedef struct bd_hf_rotary_family {
-  const char *theta, *share; // its members beside `rope_scaling` and `rope_parameters`
-  double usual_share;        // of each head that is turned, from its first element on
-  bool whole;                // no other share is known
-  int64_t positions; // where it is whole, those of the first training if nothing is said of them
+  // Its members beside `rope_scaling` and `rope_parameters`.
+  const char *theta, *share;
+  const char *layers; // the member of `rope_parameters` that has them; NULL: layers are alike
+  bool apart;         // of these layers nothing tells but that member and `theta`
+  double usual_share; // of each head that is turned, from its first element on
+  bool whole;         // no other share is known
+  int64_t positions;  // of the model: those of the first training if nothing is said of them
 } bd_hf_rotary_family;
 
 // YaRN (Peng et al. 2023) as transformers has it.
@@ -27,6 +30,12 @@ BD_NODISCARD bd_status bd_hf_yarn_set(bd_ctx *ctx, bd_loc loc, const bd_hf_yarn 
 // What the object `rope` says of it; `positions` where it does not say.
 BD_NODISCARD bd_status bd_hf_yarn_read(bd_ctx *ctx, const bd_json *rope, int64_t positions,
                                        int64_t head_width, bd_rotary *rotary);
+
+// LongRoPE (Ding et al. 2024) as transformers has it: what the object `rope` says of it, and `json`
+// of the positions of the first training, `positions` where neither does. Of each head `turned`
+// elements are turned.
+BD_NODISCARD bd_status bd_hf_longrope_read(bd_ctx *ctx, const bd_json *json, const bd_json *rope,
+                                           int64_t positions, int64_t turned, bd_rotary *rotary);
 
 // Of heads of `head_width`. An absent theta is the one that *rotary has already. Errors: BD_INVALID
 // where two members that say one thing differ, or what is turned makes no pairs.

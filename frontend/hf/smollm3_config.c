@@ -1,5 +1,4 @@
 #include "frontend/hf/llama_config.h"
-#include <string.h>
 
 enum { NO_ROPE_INTERVAL = 4 }; // transformers' default
 
@@ -7,19 +6,6 @@ const char *const bd_hf_smollm3_keys[] = {
     "head_dim",           "attention_bias",         "mlp_bias",    "pretraining_tp",
     "use_sliding_window", "sliding_window",         "layer_types", "max_window_layers",
     "no_rope_layers",     "no_rope_layer_interval", NULL};
-
-static bd_status refuse_windows(bd_ctx *ctx, const bd_json *json) {
-  const bd_json *types = NULL;
-  BD_TRY(bd_hf_refuse_true(ctx, json, "use_sliding_window"));
-  BD_TRY(bd_json_array(ctx, json, "layer_types", false, &types));
-  for (size_t i = 0; types && i < types->count; ++i) {
-    const bd_json *type = &types->items[i];
-    if (type->kind == BD_JSON_STRING && strcmp(type->string, "full_attention") == 0) continue;
-    return bd_fail(ctx, BD_UNSUPPORTED, type->loc,
-                   "\"layer_types\": layers of a smollm3 model are \"full_attention\"");
-  }
-  return BD_OK;
-}
 
 // Layers that are not turned: each `no_rope_layer_interval`-th, and those that are 0 where
 // `no_rope_layers` lists them all.
@@ -49,9 +35,9 @@ static bd_status read_unturned(bd_ctx *ctx, const bd_json *json, bd_llama_config
 }
 
 bd_status bd_hf_read_smollm3(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
-  BD_TRY(refuse_windows(ctx, json));
   BD_TRY(bd_json_bool(ctx, json, "attention_bias", false, &c->query_bias));
   c->output_bias = c->query_bias;
   BD_TRY(bd_json_bool(ctx, json, "mlp_bias", false, &c->mlp_bias));
-  return read_unturned(ctx, json, c);
+  BD_TRY(read_unturned(ctx, json, c));
+  return bd_hf_window_of_unturned(ctx, json, c);
 }

@@ -94,6 +94,26 @@ bd_status bd_hf_window_of_all(bd_ctx *ctx, const bd_json *json, bd_llama_config 
   return BD_OK;
 }
 
+bd_status bd_hf_window_of_unturned(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
+  bool *windowed = BD_NEW_ARRAY(ctx->arena, bool, c->layers), used = false;
+  const bd_json *types = NULL;
+  int64_t unused = 0;
+  BD_TRY(bd_json_bool(ctx, json, "use_sliding_window", false, &used));
+  BD_TRY(bd_json_int(ctx, json, "max_window_layers", false, 0, INT32_MAX, &unused));
+  BD_TRY(bd_hf_extent(ctx, json, "sliding_window", &c->window));
+  BD_TRY(read_types(ctx, json, c->layers, windowed, &types));
+  for (int64_t i = 0; i < c->layers; ++i) {
+    if (types && windowed[i] && (!used || c->window == 0))
+      return bd_fail(
+          ctx, BD_INVALID, types->items[i].loc, "\"layer_types\": layer %lld is \"%s\", but %s",
+          (long long)i, types->items[i].string,
+          used ? "\"sliding_window\" says of no window" : "\"use_sliding_window\" is not true");
+    if (!types) windowed[i] = used && c->unturned[i];
+  }
+  c->windowed = windowed;
+  return BD_OK;
+}
+
 bd_status bd_hf_window_of_most(bd_ctx *ctx, const bd_json *json, int64_t pattern,
                                bd_llama_config *c) {
   bool *windowed = BD_NEW_ARRAY(ctx->arena, bool, c->layers);

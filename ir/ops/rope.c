@@ -1,6 +1,7 @@
 // rope: rotates pairs of the first or the last r numbers of each head, (i, i + r/2) or neighbours,
 // by an angle that grows with the position. The gradient turns back. `factor` and its companions
-// slow the low frequencies as Llama 3.1 or, with a ramp, YaRN does.
+// slow the low frequencies as Llama 3.1 or, with a ramp, YaRN does; `divisors` slow each as
+// LongRoPE does. Lengths are multiplied by `amplitude`, those of gradients too.
 #include "ir/rope.h"
 #include "ir/ops/ops.h"
 #include <math.h>
@@ -11,6 +12,7 @@ BD_EVAL(rope) {
   int64_t positions = dims[1], heads = dims[2], d = dims[3];
   int64_t turned = bd_rope_turned(op, d), first = bd_rope_first(op, d);
   int64_t apart = bd_rope_apart(op, turned), step = bd_rope_step(op);
+  double amplitude = bd_rope_amplitude(op);
   double direction = bd_op_int(op, "inverse", 0) ? -1 : 1;
   int64_t rows = dims[0] * positions * heads;
   for (int64_t row = 0; row < rows; row++) {
@@ -22,8 +24,9 @@ BD_EVAL(rope) {
     for (int64_t i = 0; i < turned / 2; i++) {
       int64_t a = first + i * step, b = a + apart;
       double angle = direction * (double)position * bd_rope_frequency(op, i, turned);
-      y[a] = x[a] * cos(angle) - x[b] * sin(angle);
-      y[b] = x[b] * cos(angle) + x[a] * sin(angle);
+      double cosine = amplitude * cos(angle), sine = amplitude * sin(angle);
+      y[a] = x[a] * cosine - x[b] * sine;
+      y[b] = x[b] * cosine + x[a] * sine;
     }
   }
 }

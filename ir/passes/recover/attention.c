@@ -158,8 +158,7 @@ static int64_t extent_of(const bd_attending *a, const bd_lettered *value, char l
 
 static bool has_right_types(const bd_attending *a) {
   bd_dtype dtype = a->e->from->values[a->q.id].type.dtype;
-  return bd_dtype_is_float(dtype) && dtype != BD_F64 &&
-         extent_of(a, &a->q, a->inner) == extent_of(a, &a->v, '*');
+  return bd_dtype_is_float(dtype) && dtype != BD_F64;
 }
 
 // A window is of what a triangle leaves, of as many keys as queries.
@@ -191,7 +190,7 @@ static bd_status arrange(bd_attending *a, const bd_lettered *value, char place, 
 
 static bd_status emit_attention(bd_attending *a, bd_id in[4], bd_id *out) {
   bd_edit *e = a->e;
-  int64_t width = bd_edit_type(e, in[0])->dims[3];
+  int64_t width = bd_edit_type(e, in[2])->dims[3];
   bd_attr attrs[5] = {bd_attr_real(e->ctx, "scale", a->scale),
                       bd_attr_int(e->ctx, "causal", a->causal)};
   int count = 2;

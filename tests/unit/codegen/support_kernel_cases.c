@@ -222,6 +222,7 @@ const kernel_case kernel_cases[] = {
     {BD_OP_ROPE, "2,5,4,192", "theta=10000.0 turned=64 last=1 interleaved=1", "bht"},
     {BD_OP_ROPE, "2,9,3,16", "theta=10000.0 interleaved=1 factor=4.0 ramp_low=1.0 ramp_high=5.0",
      "t"},
+    {BD_OP_ROPE, "4,9,5,16", "theta=100.0 turned=4 divisors=3.0,0.5 amplitude=1.25", "bh"},
     {BD_OP_LSE, "7,5,50", "", "ABv"},
     {BD_OP_LSE, "2,3,7001", "", "v"},
     {BD_OP_LSE, "5,1003", "", ""},

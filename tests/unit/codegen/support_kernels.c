@@ -28,7 +28,8 @@ static bd_attr parse_attr(bd_ctx *ctx, const char *name, const char *value) {
   char *end;
   if (strchr(value, '>') || !strcmp(name, "dtype") || !strcmp(name, "reduction"))
     return bd_attr_string(ctx, name, bd_intern_z(ctx, value));
-  static const char *const lists[] = {"dims", "values", "kernel", "strides", "dilations", "pads"};
+  static const char *const lists[] = {"dims", "values", "kernel", "strides",
+                                     "dilations", "pads", "divisors"};
   bool list = false;
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     list |= !strcmp(name, lists[i]);

@@ -55,6 +55,11 @@ typedef struct gradient_case {
     .name = label, .kind = BD_ATTR_INTS, .ints = (const int64_t[]){__VA_ARGS__},                   \
     .count = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))                             \
   }
+#define REALS(label, ...)                                                                          \
+  {                                                                                                \
+    .name = label, .kind = BD_ATTR_REALS, .reals = (const double[]){__VA_ARGS__},                  \
+    .count = (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double))                               \
+  }
 #define WINDOW(sh, sw, ph, pw) INTS("strides", sh, sw), INTS("pads", ph, pw, ph, pw)
 
 static const gradient_case cases[] = {
@@ -192,6 +197,9 @@ static const gradient_case cases[] = {
     {.kind = BD_OP_ROPE,
      {F(1, 5, 1, 8)},
      {REAL("theta", 50), REAL("factor", 8), REAL("ramp_low", 0.5), REAL("ramp_high", 2.5)}},
+    {.kind = BD_OP_ROPE,
+     {F(1, 5, 1, 8)},
+     {REAL("theta", 50), INT("turned", 4), REALS("divisors", 3, 0.5), REAL("amplitude", 1.7)}},
     {.kind = BD_OP_ATTENTION,
      .in = {F(2, 3, 2, 4), F(2, 3, 2, 4), F(2, 3, 2, 4)},
      {REAL("scale", 0.5)}},

@@ -87,6 +87,19 @@ static void rope_turns_pairs(void **state) {
   const double ramped[8] = {1, 1, 0, 0, cos(slow) - sin(slow), cos(slow) + sin(slow), cos(slower),
                             sin(slower)};
   expect(evaluate(ctx, BD_OP_ROPE, 1, &type, data, 5, ramp), 8, ramped);
+  // Both pairs by a number of their own, and twice as long.
+  const bd_attr divided[4] = {theta, bd_attr_int(ctx, "interleaved", 1),
+                              bd_attr_reals(ctx, "divisors", 2, (const double[]){2, 0.25}),
+                              bd_attr_real(ctx, "amplitude", 2)};
+  const double longer[8] = {2,
+                            2,
+                            0,
+                            0,
+                            2 * (cos(0.5) - sin(0.5)),
+                            2 * (cos(0.5) + sin(0.5)),
+                            2 * cos(0.4),
+                            2 * sin(0.4)};
+  expect(evaluate(ctx, BD_OP_ROPE, 1, &type, data, 4, divided), 8, longer);
   bd_ctx_destroy(ctx);
 }
 
