@@ -1,6 +1,7 @@
 #include "planner/layer/space.h"
 #include "planner/constraints/constraints.h"
 #include "planner/layer/gradient.h"
+#include "planner/layer/share.h"
 #include "planner/layer/weight.h"
 #include "planner/layer/work.h"
 #include <string.h>
@@ -183,6 +184,7 @@ bd_status bd_layer_space_read(bd_ctx *ctx, const bd_layer_request *request, bd_l
   count_uses(ctx, out);
   count_backward_reads(ctx, out);
   bd_layer_find_gradients(ctx, out);
+  bd_layer_find_shares(ctx, out);
   bd_layer_find_weights(ctx, out);
   out->work = BD_NEW_ARRAY(ctx->arena, bd_op_work *, out->forward->op_count);
   for (int i = 0; i < out->forward->op_count; i++)

@@ -4,6 +4,7 @@
 #include "planner/layer/key.h"
 #include "planner/layer/options.h"
 #include "planner/layer/problem.h"
+#include "planner/layer/share.h"
 #include "planner/space.h"
 #include "tests/unit/planner/support_choice.h"
 #include "tests/unit/planner/support_layer.h"
@@ -109,9 +110,48 @@ static void test_keys_tell_problems_apart(void **unused) {
   bd_ctx_destroy(ctx);
 }
 
+static int shared, unequal;
+
+// All shares of a value that others read make up 1.
+static void hold_shares(bd_ctx *ctx, const bd_layer_request *request) {
+  bd_layer_space space;
+  const bd_function *f = request->function;
+  assert_int_equal(bd_layer_space_read(ctx, request, &space), BD_OK);
+  for (bd_id v = 0; v < f->value_count; v++) {
+    double sum = 0, most = 0, least = 1;
+    int maker = f->values[v].producer;
+    for (int i = 0; i < f->op_count; i++)
+      for (int k = 0; k < f->ops[i].in_count; k++) {
+        if (f->ops[i].in[k] != v) continue;
+        if (maker >= 0 && space.cluster_of_op[maker] == space.cluster_of_op[i]) continue;
+        double share = bd_layer_share(&space, i, v);
+        sum += share;
+        most = fmax(most, share);
+        least = fmin(least, share);
+      }
+    if (!space.consumers[v]) continue;
+    assert_true(fabs(sum - 1) < 1e-12);
+    shared += space.consumers[v] > 1;
+    unequal += least < most;
+  }
+}
+
+static void test_shares_make_up_one(void **unused) {
+  (void)unused;
+  layer_visit_model("gpt2-tiny", "cpu:1x4", -1, AS_IT_IS, hold_shares);
+  layer_visit_model("resnet-tiny", "cpu:1x4", -1, AS_IT_IS, hold_shares);
+  assert_true(shared > 0 && unequal == 0);
+  layer_visit_model("llama-tiny", "cpu:1x4", -1, AS_IT_IS, hold_shares);
+  int grouped = unequal;
+  assert_true(grouped > 0);
+  layer_visit_model("tests/oracle/mixtral", "cpu:1x4", -1, AS_IT_IS, hold_shares);
+  assert_true(unequal > grouped);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_brute_force),
                                      cmocka_unit_test(test_parts_equal_brute_force),
+                                     cmocka_unit_test(test_shares_make_up_one),
                                      cmocka_unit_test(test_keys_tell_problems_apart)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
