@@ -49,10 +49,13 @@ static bd_status infer_all(bd_ctx *ctx, const bd_function *function, bd_index_ma
   return BD_OK;
 }
 
+// Queries whose halves are to be swapped are split, and so are positions where that suits them.
 static bool is_pinned(const bd_layer_request *request, int op, char letter) {
   const bd_constraints *c = request->constraints;
   if (c && c->degree[BD_CUT_TOKENS] > 1) return true;
-  return request->pin && memchr(request->pin->split[op], letter, BD_MAX_AXES);
+  if (!request->pin) return false;
+  return memchr(request->pin->split[op], letter, BD_MAX_AXES) ||
+         memchr(request->pin->balanced, 1, (size_t)request->function->op_count);
 }
 
 // Leaves whole what the request does not want split of attention and of positions.

@@ -75,6 +75,25 @@ static void test_parts_equal_brute_force(void **unused) {
 }
 
 // Names do not count; types, attributes and how weights are shared do.
+// What a person fixes of a layer is part of its problem.
+static void tell_pins_apart(bd_ctx *ctx, const bd_layer_request *base) {
+  bd_layer_request request = *base;
+  int ops = request.function->op_count, values = request.function->value_count;
+  bd_strategy_pin pin = {.split = bd_arena_array(ctx->arena, (size_t)ops, sizeof *pin.split),
+                         .balanced = BD_NEW_ARRAY(ctx->arena, signed char, ops),
+                         .saved = BD_NEW_ARRAY(ctx->arena, signed char, values)};
+  request.pin = &pin;
+  const char *pinned = bd_layer_key(ctx, &request);
+  assert_ptr_not_equal(pinned, bd_layer_key(ctx, base));
+  signed char *of[] = {(signed char *)pin.split[0], &pin.balanced[0], &pin.saved[0]};
+  for (int i = 0; i < 3; i++) {
+    *of[i] += 1;
+    assert_ptr_not_equal(pinned, bd_layer_key(ctx, &request));
+    *of[i] -= 1;
+  }
+  assert_ptr_equal(pinned, bd_layer_key(ctx, &request));
+}
+
 static void test_keys_tell_problems_apart(void **unused) {
   (void)unused;
   bd_ctx *ctx = bd_ctx_create();
@@ -84,6 +103,7 @@ static void test_keys_tell_problems_apart(void **unused) {
   request.function = runs.runs[1].function;
   request.weight_uses = runs.runs[1].weight_uses;
   const char *key = bd_layer_key(ctx, &request);
+  tell_pins_apart(ctx, &request);
   bd_function *other = bd_function_clone(ctx, request.function);
   other->name = bd_intern_z(ctx, "other");
   for (int v = 0; v < other->value_count; v++)
