@@ -23,8 +23,9 @@ static bd_status run_work(bd_ctx *ctx, void *arg, int index) {
   bd_owned held;
   bd_arena *kept = ctx->arena;
   ctx->arena = bd_ctx_open_arena(ctx, &held);
-  bd_status status = bd_bound_slowest(ctx, &c->search->scene, c->deadline, c->works[index].count,
-                                      c->works[index].bounded);
+  bd_status status =
+      bd_bound_slowest(ctx, &c->search->scene, c->deadline, c->search->agenda.best_seconds * NEAR,
+                       c->works[index].count, c->works[index].bounded);
   ctx->arena = kept;
   bd_ctx_close_arena(ctx, &held);
   return status;

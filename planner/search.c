@@ -15,6 +15,7 @@
 // With room for one key-value head plans are wanted that are faster than with more by this factor:
 // libraries keep GPUs less busy so, which costs do not tell.
 #define DEAR_ROOM 1.05
+enum { LESS_SHARE = 4 }; // of the time limit that they have in any case
 
 static const char *ending(const bd_search *s) {
   static const char *const words[] = {"whole space searched", "stopped by the time limit",
@@ -113,14 +114,17 @@ static bd_status look_with_less(bd_ctx *ctx, const bd_module *train, const bd_cl
 
 bd_status bd_plan_look(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
                        const bd_plan_request *request, bd_search_outcome *out) {
-  bd_plan_request less = *request;
+  bd_plan_request more = *request, less = *request;
   BD_TRY(bd_cluster_check_precision(ctx, cluster, request->precision));
   less.one_head = true;
   bd_module full = target(train, request), least = target(train, &less);
   bool last = bd_memory_library_bytes(&full) == bd_memory_library_bytes(&least);
-  BD_TRY(look(ctx, train, cluster, request, INFINITY, last, out));
-  if (last || out->interrupted || (out->found && (out->cut || request->any))) return BD_OK;
-  less.limit_seconds = fmax(0, out->deadline - bd_clock_seconds());
+  double limit = request->limit_seconds, deadline = bd_clock_seconds() + limit;
+  if (!last) more.limit_seconds = limit - limit / LESS_SHARE;
+  BD_TRY(look(ctx, train, cluster, &more, INFINITY, last, out));
+  out->deadline = deadline;
+  if (last || out->interrupted || (out->found && request->any)) return BD_OK;
+  less.limit_seconds = fmax(0, deadline - bd_clock_seconds());
   return look_with_less(ctx, train, cluster, &less, out);
 }
 

@@ -202,7 +202,9 @@ static bd_cuts_bound bound(const cutting *c) {
   bd_cuts_bound out = cut_chain(c, table);
   bd_moves moves = bd_bound_moves(c->scene, c->setting, c->layers);
   if (table && isfinite(out.seconds))
-    out.step_seconds = bd_bound_stages(c->ctx, c->scene, c->setting, c->layer_count, table, &moves);
+    out.step_seconds =
+        bd_bound_stages(c->ctx, c->scene, c->setting, c->layer_count, table,
+                        bd_bound_backward_before(c->ctx, c->scene, c->layers), &moves);
   return out;
 }
 

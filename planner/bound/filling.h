@@ -4,7 +4,7 @@
 #define BD_PLANNER_BOUND_FILLING_H
 #include "planner/bound/bound.h"
 
-enum { BD_WEIGHTS = 4 }; // of a micro-batch beside the step's end, that layers are priced with
+enum { BD_WEIGHTS = 5 }; // of a micro-batch beside the step's end, that layers are priced with
 
 // By run, what a layer takes at least.
 typedef struct bd_weighed {

@@ -21,7 +21,8 @@
 #include "planner/bound/bound.h"
 
 // Raises `seconds` of settings of several stages that differ in their tied form alone, whatever
-// they hold; those that are left at the deadline stay as they are.
+// they hold, by this and by bound/ends.h; those that are left at the deadline stay as they are. A
+// bound of `enough` seconds is not looked for further.
 BD_NODISCARD bd_status bd_bound_slowest(bd_ctx *ctx, const bd_scene *scene, bd_deadline deadline,
-                                        int count, bd_bounded *bounded);
+                                        double enough, int count, bd_bounded *bounded);
 #endif

@@ -8,7 +8,7 @@ enum { ROUNDS = 24 };
 typedef struct staging {
   int stages, micro_batches, layers;
   bd_schedule schedule;
-  const double *seconds;
+  const double *seconds, *backward;
   const bd_moves *moves;
 } staging;
 
@@ -17,6 +17,14 @@ typedef struct staging {
 typedef struct cut {
   double sum, rest;
 } cut;
+
+// What a step takes beside all stages at least, by its paths through one of them.
+static double rest_of(const staging *of, int stage, double seconds, double backward, double after) {
+  double late = bd_step_backward_rest_seconds(of->schedule, stage, of->stages, of->micro_batches,
+                                              seconds, backward);
+  return fmax(late, bd_step_rest_seconds(of->schedule, stage, of->stages, of->micro_batches,
+                                         seconds, after));
+}
 
 // The least sum of a cut whose rest is below `limit`; the rests before it are no more than those of
 // any cut, as they are told by the least that later stages take.
@@ -32,8 +40,8 @@ static cut least_cut(const staging *of, double limit, cut *best) {
       if (isinf(after.sum)) continue;
       for (int from = s; from < to && (s > 0 || from == 0); from++) {
         double seconds = of->seconds[bd_stage_cell(layers, s, from, to)];
-        double rest = bd_step_rest_seconds(of->schedule, s, of->stages, of->micro_batches,
-                                           seconds + of->moves->of_stage[s], after.sum + sent);
+        double rest = rest_of(of, s, seconds + of->moves->of_stage[s],
+                              of->backward[to] - of->backward[from], after.sum + sent);
         cut *out = &best[s * width + from];
         if (rest >= limit || seconds + after.sum >= out->sum) continue;
         *out = (cut){seconds + after.sum, fmax(after.rest, rest)};
@@ -42,13 +50,23 @@ static cut least_cut(const staging *of, double limit, cut *best) {
   return best[0];
 }
 
+const double *bd_bound_backward_before(bd_ctx *ctx, const bd_scene *scene,
+                                       const bd_setting_layers *layers) {
+  double *out = BD_NEW_ARRAY(ctx->arena, double, scene->runs->calls + 1);
+  for (int r = 0, l = 0; r < scene->runs->count; r++)
+    for (int i = 0; i < scene->runs->runs[r].calls; i++, l++)
+      out[l + 1] = out[l] + bd_bound_backward(layers, r);
+  return out;
+}
+
 double bd_bound_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int layers,
-                       const double *seconds, const bd_moves *moves) {
+                       const double *seconds, const double *backward, const bd_moves *moves) {
   staging of = {.stages = setting->stages,
                 .micro_batches = bd_scene_micro_batches(scene, setting->micro_batch),
                 .layers = layers,
                 .schedule = bd_scene_schedule(scene),
                 .seconds = seconds,
+                .backward = backward,
                 .moves = moves};
   cut *states = BD_NEW_ARRAY(ctx->arena, cut, (int64_t)(setting->stages + 1) * (layers + 1));
   double stretch = bd_bound_step(scene, setting->stages, setting->micro_batch, 1);

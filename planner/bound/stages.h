@@ -10,10 +10,15 @@ static inline size_t bd_stage_cell(int layers, int stage, int from, int to) {
 }
 
 // `seconds`: of a micro-batch, with the part of synchronization that falls to it, by cells;
-// INFINITY: none. `moves`: what messages take.
+// INFINITY: none. `backward`: seconds that backward takes of all layers before each, one number
+// more than there are layers, at least. `moves`: what messages take.
 // The cuts of the least sum come first, then those of less on every stage, until the sum alone is
 // as much as the best of them, or for a number of rounds, which leaves a bound as well. INFINITY:
 // there is no cut.
 double bd_bound_stages(bd_ctx *ctx, const bd_scene *scene, const bd_setting *setting, int layers,
-                       const double *seconds, const bd_moves *moves);
+                       const double *seconds, const double *backward, const bd_moves *moves);
+
+// These seconds of backward, of open layers or of sketched ones. In ctx->arena.
+const double *bd_bound_backward_before(bd_ctx *ctx, const bd_scene *scene,
+                                       const bd_setting_layers *layers);
 #endif

@@ -22,6 +22,7 @@ typedef struct bd_strategy_pin {
   const char *name, *function;
   bd_loc loc;
   char (*split)[BD_MAX_AXES]; // per op and mesh axis: a letter, '-' or '?' for open
+  signed char *balanced;      // per op, whether ranks swap halves of its queries: 0, 1, -1 for open
   signed char *saved;         // per value: 0, 1, or -1 for open
 } bd_strategy_pin;
 

@@ -1,4 +1,5 @@
 #include "planner/constraints/option.h"
+#include "ir/balance.h"
 #include "planner/layer/forms.h"
 #include <string.h>
 
@@ -87,11 +88,13 @@ static bool allow_scatter(const bd_layer_space *space, int op, const bd_layer_op
 static bool allow_pins(const bd_layer_space *space, const bd_layer_option *option, int op,
                        const int8_t split[BD_MAX_AXES]) {
   const bd_strategy_pin *pin = space->request->pin;
+  const bd_mesh *mesh = &space->request->cost.mesh;
   const bd_op *at = &space->forward->ops[op];
-  for (int axis = 0; axis < space->request->cost.mesh.axes; axis++) {
+  for (int axis = 0; axis < mesh->axes; axis++) {
     char letter = split[axis] < 0 ? '-' : space->map[op].loop[split[axis]].letter;
     if (pin->split[op][axis] != '?' && pin->split[op][axis] != letter) return false;
   }
+  if (pin->balanced[op] > 0 && !bd_balance_chunk(at, &space->map[op], mesh, split)) return false;
   bool kept = bd_layer_keeps(space, option, op);
   for (int r = 0; r < at->out_count; r++) {
     signed char saved = pin->saved[at->out[r]];

@@ -1,4 +1,5 @@
 #include "planner/constraints/partial.h"
+#include "ir/balance.h"
 #include "ir/base/json.h"
 #include "ir/index.h"
 #include "planner/space.h"
@@ -138,6 +139,41 @@ static bd_status read_split(const partial_reader *r, const bd_json *item, const 
   return BD_OK;
 }
 
+// Whether some split that the pin leaves open, of a mesh that it may leave open as well, lets ranks
+// swap halves of the op's queries.
+static bool may_balance(const bd_mesh *mesh, const bd_op *op, const bd_index_map *map,
+                        const char pin[BD_MAX_AXES]) {
+  if (!bd_op_attends(op->kind)) return false;
+  if (!mesh->axes) return bd_op_int(op, "causal", 0) && !bd_op_find_attr(op, "window");
+  for (unsigned open = 0; open < 1u << mesh->axes; open++) {
+    int8_t split[BD_MAX_AXES] = {-1, -1, -1, -1};
+    for (int axis = 0; axis < mesh->axes; axis++)
+      split[axis] = (int8_t)bd_index_find(map, pin[axis] != '?'   ? pin[axis]
+                                               : open >> axis & 1 ? 't'
+                                                                  : '-');
+    if (bd_balance_chunk(op, map, mesh, split) > 0) return true;
+  }
+  return false;
+}
+
+static bd_status read_balanced(const partial_reader *r, const bd_json *item, const bd_function *f,
+                               int op, bd_strategy_pin *out) {
+  const bd_json *member = bd_json_find(item, BD_BALANCED_ATTR);
+  bool balanced = false;
+  bd_index_map map;
+  bd_type types[BD_MAX_RESULTS];
+  if (!member) return BD_OK;
+  BD_TRY(bd_json_bool(r->ctx, item, BD_BALANCED_ATTR, true, &balanced));
+  out->balanced[op] = balanced;
+  if (!balanced) return BD_OK;
+  BD_TRY(bd_op_infer(r->ctx, f, &f->ops[op], &map, types));
+  if (may_balance(&r->request->mesh, &f->ops[op], &map, out->split[op])) return BD_OK;
+  return bd_fail(r->ctx, BD_INVALID, member->loc,
+                 "'%s' is for attention under a causal mask without a window whose queries are cut "
+                 "in n parts and are 2n equal chunks, with dropout of a multiple of 16",
+                 BD_BALANCED_ATTR);
+}
+
 static bool is_listed(const bd_json *list, const char *result) {
   for (size_t i = 0; i < list->count; i++) {
     const bd_json *member = bd_json_find(&list->items[i], "result");
@@ -160,7 +196,8 @@ static int op_meant(bd_ctx *ctx, const bd_function *f, int op, const bd_json *li
 
 static bd_status read_ops(const partial_reader *r, const bd_json *strategy, const bd_function *f,
                           bd_strategy_pin *out) {
-  static const char *const keys[] = {"op", "result", "split", "cuts", "recomputed", NULL};
+  static const char *const keys[] = {"op",   "result",     "split", BD_BALANCED_ATTR,
+                                     "cuts", "recomputed", NULL};
   const bd_json *list = NULL;
   bool *seen = BD_NEW_ARRAY(r->ctx->arena, bool, f->op_count);
   BD_TRY(bd_json_array(r->ctx, strategy, "ops", false, &list));
@@ -179,6 +216,7 @@ static bd_status read_ops(const partial_reader *r, const bd_json *strategy, cons
       return bd_fail(r->ctx, BD_INVALID, item->loc, "'%s' stands twice among the ops", result);
     seen[op] = true;
     BD_TRY(read_split(r, item, f, op, out));
+    BD_TRY(read_balanced(r, item, f, op, out));
   }
   return BD_OK;
 }
@@ -235,8 +273,10 @@ static bd_status read_strategy(const partial_reader *r, const bd_json *item, bd_
   if (!f || f->role != BD_ROLE_FORWARD)
     return bd_fail(r->ctx, BD_INVALID, item->loc, "the model has no function '%s'", out->function);
   out->split = bd_arena_array(r->ctx->arena, (size_t)f->op_count, sizeof *out->split);
+  out->balanced = BD_NEW_ARRAY(r->ctx->arena, signed char, f->op_count);
   out->saved = BD_NEW_ARRAY(r->ctx->arena, signed char, f->value_count);
   memset(out->split, '?', (size_t)f->op_count * sizeof *out->split);
+  memset(out->balanced, -1, (size_t)f->op_count);
   memset(out->saved, -1, (size_t)f->value_count);
   BD_TRY(read_ops(r, item, f, out));
   return read_values(r, item, f, out);

@@ -5,6 +5,7 @@
 #include "planner/layer/op.h"
 #include "planner/layer/reading.h"
 #include "planner/layer/reshard.h"
+#include "planner/layer/share.h"
 #include "planner/layer/weight.h"
 #include "planner/layer/work.h"
 #include <math.h>
@@ -97,7 +98,8 @@ static double gradient_sums(bd_layer_space *space, const bd_apart_op *op, int in
     seconds += bd_layer_sum_seconds(space, index, r->operand, &made);
     if (!r->flows || r->may_stay_partial) continue;
     double sum = summing_seconds(cost, &space->forward->values[r->value].type, &made);
-    seconds += bd_layer_exposed_sum(space, r->value, true, &made, sum) / space->consumers[r->value];
+    seconds += bd_layer_exposed_sum(space, r->value, true, &made, sum) *
+               bd_layer_share(space, index, r->value);
   }
   return seconds;
 }

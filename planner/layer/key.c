@@ -68,7 +68,7 @@ static void add_sharding(const bd_sharding *sharding, bd_text *text) {
 
 static void add_pin(const bd_strategy_pin *pin, const bd_function *f, bd_text *text) {
   for (int i = 0; i < f->op_count; i++)
-    bd_text_add_n(text, pin->split[i], BD_MAX_AXES);
+    bd_text_addf(text, "%.*s%d,", BD_MAX_AXES, pin->split[i], pin->balanced[i]);
   for (int v = 0; v < f->value_count; v++)
     bd_text_addf(text, "%d,", pin->saved[v]);
 }

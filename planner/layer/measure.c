@@ -6,6 +6,7 @@
 #include "planner/step/behind.h"
 #include "planner/step/end.h"
 #include <assert.h>
+#include <string.h>
 
 const bd_function *bd_layer_backward(const bd_module *train, const bd_function *forward) {
   static const bd_function none = {.name = "", .role = BD_ROLE_BACKWARD};
@@ -180,14 +181,20 @@ static bd_status cut_products(bd_ctx *ctx, bd_arena *kept, const bd_layer_reques
   return BD_OK;
 }
 
-// The attentions whose queries ranks that have parts of them may swap, of a lowered function, which
-// has as many as its source and in the same order; NULL: none.
+// Per forward op, whether ranks swap halves of its queries; NULL: of none.
+typedef struct swaps {
+  bool *owed;     // where a person says so
+  bool *possible; // and where they may, unless a person says that they do not
+} swaps;
+
+// Of attentions whose queries ranks have parts of, in a lowered function, which has as many
+// attentions as its source and in the same order.
 static bd_status find_swaps(bd_ctx *ctx, bd_arena *kept, const bd_layer_request *request,
-                            const bd_function *lowered, bool **out) {
+                            const bd_function *lowered, swaps *out) {
   const bd_function *source = request->function;
-  bool any = false, *swaps = BD_NEW_ARRAY(kept, bool, source->op_count);
+  bool any_owed = false, any = false, *owed = BD_NEW_ARRAY(kept, bool, source->op_count),
+       *possible = BD_NEW_ARRAY(kept, bool, source->op_count);
   int at = 0;
-  *out = NULL;
   for (int i = 0; i < source->op_count; i++) {
     bd_index_map map;
     bd_type types[BD_MAX_RESULTS];
@@ -196,23 +203,36 @@ static bd_status find_swaps(bd_ctx *ctx, bd_arena *kept, const bd_layer_request 
       at++;
     const bd_op *op = &lowered->ops[at++];
     BD_TRY(bd_op_infer(ctx, lowered, op, &map, types));
-    swaps[i] = bd_balance_chunk(op, &map, &request->cost.mesh, op->split) > 0;
-    any |= swaps[i];
+    int pin = request->pin ? request->pin->balanced[i] : -1;
+    bool may = bd_balance_chunk(op, &map, &request->cost.mesh, op->split) > 0;
+    owed[i] = may && pin > 0;
+    possible[i] = may && pin != 0;
+    any_owed |= owed[i];
+    any |= possible[i];
   }
-  if (any) *out = swaps;
+  *out = (swaps){any_owed ? owed : NULL, any ? possible : NULL};
   return BD_OK;
 }
 
-// Lets ranks swap halves of their queries where all takes less then.
+static bool same_swaps(const bd_function *source, const bool *a, const bool *b) {
+  return !a == !b && (!a || memcmp(a, b, (size_t)source->op_count * sizeof *a) == 0);
+}
+
+// Lets ranks swap halves of their queries where a person says so, and unless `in_order`, where all
+// takes less then.
 static bd_status balance_queries(bd_ctx *ctx, bd_arena *kept, const bd_layer_request *request,
-                                 bd_strategy *strategy, lowered *low) {
+                                 bool in_order, bd_strategy *strategy, lowered *low) {
   lowered even;
-  if (strategy->balanced) return BD_OK;
-  BD_TRY(find_swaps(ctx, kept, request, low->forward, &strategy->balanced));
-  if (!strategy->balanced) return BD_OK;
+  swaps of;
+  if (strategy->balanced || (in_order && !request->pin)) return BD_OK;
+  BD_TRY(find_swaps(ctx, kept, request, low->forward, &of));
+  strategy->balanced = of.owed;
+  if (of.owed) BD_TRY(lower_and_place(ctx, request, strategy, low));
+  if (in_order || same_swaps(request->function, of.owed, of.possible)) return BD_OK;
+  strategy->balanced = of.possible;
   BD_TRY(lower_and_place(ctx, request, strategy, &even));
   if (even.forward_seconds + even.backward_seconds >= low->forward_seconds + low->backward_seconds)
-    strategy->balanced = NULL;
+    strategy->balanced = of.owed;
   else
     *low = even;
   return BD_OK;
@@ -223,7 +243,7 @@ static bd_status measure(bd_ctx *ctx, bd_arena *kept, const bd_layer_request *re
   lowered low;
   BD_TRY(bd_layer_choose_bf16(ctx, kept, request, &out->strategy));
   BD_TRY(lower_and_place(ctx, request, &out->strategy, &low));
-  if (!out->in_order) BD_TRY(balance_queries(ctx, kept, request, &out->strategy, &low));
+  BD_TRY(balance_queries(ctx, kept, request, out->in_order, &out->strategy, &low));
   BD_TRY(cut_products(ctx, kept, request, &out->strategy, &low));
   const bd_function *forward = low.forward, *backward = low.backward;
   out->forward_seconds = low.forward_seconds;

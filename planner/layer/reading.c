@@ -4,6 +4,7 @@
 #include "planner/layer/gradient.h"
 #include "planner/layer/hidden.h"
 #include "planner/layer/reshard.h"
+#include "planner/layer/share.h"
 #include "planner/layer/work.h"
 
 bd_sharding bd_layer_operand_gradient(const bd_layer_space *space, int op, int operand,
@@ -167,7 +168,7 @@ static double carry(const bd_layer_space *space, const bd_reading *r, const carr
   if (!n->possible) return 0;
   double seconds = way(&c->there, source, need);
   if (goes_back(r, n)) seconds += way(&c->back, need, source);
-  seconds = seconds / space->consumers[r->value] + n->sum_seconds;
+  seconds = seconds * bd_layer_share(space, r->op, r->value) + n->sum_seconds;
   for (int i = 0; i < n->again; i++)
     seconds += way(&c->again[i], source, need) / space->backward_reads[r->value];
   return seconds;
@@ -203,7 +204,7 @@ bool bd_layer_carry_there(bd_arena *arena, bd_arena *scratch, bd_layer_space *sp
   if (count > most) return false;
   price_ways(arena, space, r->value, from->form, wanted, &w);
   for (int64_t i = 0; i < count; i++)
-    w.seconds[i] /= space->consumers[r->value];
+    w.seconds[i] *= bd_layer_share(space, r->op, r->value);
   edge->classes_a = w.from.count;
   edge->classes_b = w.to.count;
   edge->class_a = w.from.class_of;

@@ -1,6 +1,7 @@
 #include "planner/layer/space.h"
 #include "planner/constraints/constraints.h"
 #include "planner/layer/gradient.h"
+#include "planner/layer/share.h"
 #include "planner/layer/weight.h"
 #include "planner/layer/work.h"
 #include <string.h>
@@ -48,10 +49,13 @@ static bd_status infer_all(bd_ctx *ctx, const bd_function *function, bd_index_ma
   return BD_OK;
 }
 
+// Queries whose halves are to be swapped are split, and so are positions where that suits them.
 static bool is_pinned(const bd_layer_request *request, int op, char letter) {
   const bd_constraints *c = request->constraints;
   if (c && c->degree[BD_CUT_TOKENS] > 1) return true;
-  return request->pin && memchr(request->pin->split[op], letter, BD_MAX_AXES);
+  if (!request->pin) return false;
+  return memchr(request->pin->split[op], letter, BD_MAX_AXES) ||
+         memchr(request->pin->balanced, 1, (size_t)request->function->op_count);
 }
 
 // Leaves whole what the request does not want split of attention and of positions.
@@ -183,6 +187,7 @@ bd_status bd_layer_space_read(bd_ctx *ctx, const bd_layer_request *request, bd_l
   count_uses(ctx, out);
   count_backward_reads(ctx, out);
   bd_layer_find_gradients(ctx, out);
+  bd_layer_find_shares(ctx, out);
   bd_layer_find_weights(ctx, out);
   out->work = BD_NEW_ARRAY(ctx->arena, bd_op_work *, out->forward->op_count);
   for (int i = 0; i < out->forward->op_count; i++)

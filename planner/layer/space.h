@@ -57,6 +57,13 @@ typedef struct bd_layer_weight {
   bd_id like;   // the first weight that costs the same wherever it lies
 } bd_layer_weight;
 
+// The ops of other clusters that read a value, an op for every operand (layer/share.h).
+typedef struct bd_layer_readers {
+  int all, largest; // those of the largest results of all that hand a gradient back
+  int64_t most;     // elements of these
+  bool alike;       // all have the same share
+} bd_layer_readers;
+
 typedef struct bd_layer_space {
   bd_ctx *ctx;
   const bd_layer_request *request;
@@ -69,21 +76,22 @@ typedef struct bd_layer_space {
   // Per forward op: it is kept when more than so many of its cluster's are, and run again when no
   // more than so many are; -1: never.
   int8_t *kept_above, *again_to;
-  bool *needed;            // per forward value: read by backward
-  bool *is_result;         // per forward value
-  bool *is_weight;         // per forward value
-  bool *of_weights;        // per forward value: is one, or made of weights and constants alone
-  int *consumers;          // per forward value: reads from outside its own cluster
-  int *weight_uses;        // per forward value: ops that read it, for weights
-  bd_layer_weight *weight; // per forward value
-  int *backward_reads;     // per forward value: reads by backward ops
-  bd_id *restores;         // per backward value: the forward value that it is, or BD_NO_ID
-  int *type_of;            // per forward value: the first value of the same type
-  bool *has_backward;      // per forward op: backward has ops of its group, maybe but itself
-  bool *flows;             // per forward value: a gradient reaches it
-  bd_layer_sums *sums;     // per forward value
-  bool *is_sum;            // per backward op: it is among them
-  bd_op_work **work;       // per forward op, per split
+  bool *needed;              // per forward value: read by backward
+  bool *is_result;           // per forward value
+  bool *is_weight;           // per forward value
+  bool *of_weights;          // per forward value: is one, or made of weights and constants alone
+  int *consumers;            // per forward value: reads from outside its own cluster
+  bd_layer_readers *readers; // per forward value
+  int *weight_uses;          // per forward value: ops that read it, for weights
+  bd_layer_weight *weight;   // per forward value
+  int *backward_reads;       // per forward value: reads by backward ops
+  bd_id *restores;           // per backward value: the forward value that it is, or BD_NO_ID
+  int *type_of;              // per forward value: the first value of the same type
+  bool *has_backward;        // per forward op: backward has ops of its group, maybe but itself
+  bool *flows;               // per forward value: a gradient reaches it
+  bd_layer_sums *sums;       // per forward value
+  bool *is_sum;              // per backward op: it is among them
+  bd_op_work **work;         // per forward op, per split
   // While the layer's problem is made: what is known so far of ways between forms, per forward op
   // of its weights (layer/weight.c), and of weights; `tables` is where these live.
   bd_arena *tables;

@@ -135,7 +135,7 @@ static int slowest, raised;
 static void hold_slowest(trial *t, const bd_bounded *tied, const bd_attempt *found) {
   bd_bounded of = *tied;
   if (!found->fits || tied->setting.stages == 1) return;
-  assert_int_equal(bd_bound_slowest(t->ctx, &t->scene, BD_NO_DEADLINE, 1, &of), BD_OK);
+  assert_int_equal(bd_bound_slowest(t->ctx, &t->scene, BD_NO_DEADLINE, INFINITY, 1, &of), BD_OK);
   assert_true(of.seconds >= tied->seconds);
   hold_bound(t, &of, found, t->scene.cap_bytes);
   slowest++;
@@ -371,7 +371,7 @@ static void hold_ends(const char *model, const char *cluster, int64_t sequence, 
       bd_bounded *together =
           bd_arena_copy(t.ctx->arena, open.bounded, open.bounded_count, sizeof *together);
       assert_int_equal(
-          bd_bound_slowest(t.ctx, &t.scene, BD_NO_DEADLINE, open.bounded_count, together), BD_OK);
+          bd_bound_slowest(t.ctx, &t.scene, BD_NO_DEADLINE, INFINITY, open.bounded_count, together), BD_OK);
       for (int i = 0; i < open.bounded_count; i++) {
         bd_attempt found = attempt(&t, &open.bounded[i], 1, BD_ATTEMPT_SOLVE, INT64_MAX / 4);
         hold_slowest(&t, &open.bounded[i], &found);

@@ -295,6 +295,8 @@ static void test_near_choices_are_bounded(void **unused) {
   layer_visit_model("gpt2-tiny", "h100:4x1", -1, AS_IT_IS, hold_near);
   layer_visit_model("gpt2-tiny", "cpu:1x4", -1, AS_IT_IS, hold_near);
   layer_visit_model("llama-tiny", "h100:1x4", -1, AS_IT_IS, hold_near);
+  layer_visit_model("tests/oracle/mixtral", "h100:1x4", -1, AS_IT_IS, hold_near);
+  layer_visit_model("tests/oracle/deepseek_v3", "cpu:1x4", -1, AS_IT_IS, hold_near);
   layer_visit_model("tests/oracle/llama", "h100:1x4", -1, AS_IT_IS, hold_near_tokens);
   layer_visit_model("tests/oracle/windows", "h100:1x4", -1, AS_IT_IS, hold_near_tokens);
   layer_visit_model("resnet-tiny", "cpu:1x4", -1, AS_IT_IS, hold_near);

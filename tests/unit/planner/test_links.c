@@ -160,7 +160,20 @@ static void test_chains_of_forms(void **unused) {
   assert_true(changed > compared / 3 && predicted > compared / 4);
 }
 
-static int held, near, raised;
+static int held, near, raised, with_ends;
+
+// By the slowest stage, and by all ends, which are looked for as far as is enough.
+static void raise_bound(trial *t, bd_bounded *bounded) {
+  bd_bounded slowest = *bounded, some = *bounded;
+  assert_int_equal(bd_bound_slowest(t->ctx, &t->scene, BD_NO_DEADLINE, 0, 1, &slowest), BD_OK);
+  assert_int_equal(bd_bound_slowest(t->ctx, &t->scene, BD_NO_DEADLINE, INFINITY, 1, bounded),
+                   BD_OK);
+  assert_true(bounded->seconds >= slowest.seconds);
+  double enough = (slowest.seconds + bounded->seconds) / 2;
+  assert_int_equal(bd_bound_slowest(t->ctx, &t->scene, BD_NO_DEADLINE, enough, 1, &some), BD_OK);
+  assert_true(fabs(some.seconds - enough) < 0.002 * enough);
+  with_ends += bounded->seconds > slowest.seconds * 1.001;
+}
 
 // Neither what layers tell nor the slowest stage is above any pipeline.
 static void hold_bounds(trial *t, const bd_setting *setting) {
@@ -168,8 +181,7 @@ static void hold_bounds(trial *t, const bd_setting *setting) {
   measure(t, setting);
   bd_bound_layers(t->ctx, &t->scene, &t->candidates.layers, INFINITY, &bounded);
   double layers = bounded.seconds, best = INFINITY;
-  if (setting->stages > 1)
-    assert_int_equal(bd_bound_slowest(t->ctx, &t->scene, BD_NO_DEADLINE, 1, &bounded), BD_OK);
+  if (setting->stages > 1) raise_bound(t, &bounded);
   for (int i = 0; i < TRIALS; i++) {
     double *of_form[MOST_RUNS];
     random_begin(99u + (uint64_t)i);
@@ -207,7 +219,7 @@ static void test_bounds_of_pipelines(void **unused) {
   hold_model("tests/unit/planner/uneven.json", 0, "cpu:3x2");
   hold_model("tests/unit/planner/uneven.json", 0, "rtx-4090:3x2");
   hold_model("tests/unit/planner/past.json", 0, "cpu:3x2");
-  assert_true(near > held * 4 / 5 && raised > held / 3);
+  assert_true(near > held * 4 / 5 && raised > held / 3 && with_ends > held / 8);
 }
 
 int main(void) {

@@ -1,6 +1,7 @@
 // The search's contract on a small model: caps are honoured, room never hurts, and what it says of
 // bounds and of the nearest plan is true.
 #include "frontend/transformer.h"
+#include "ir/base/clock.h"
 #include "ir/memory.h"
 #include "ir/partition.h"
 #include "ir/pass.h"
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -240,12 +242,48 @@ static void test_long_sequences(void **unused) {
   bd_ctx_destroy(s.ctx);
 }
 
+enum { PATIENT_SECONDS = 6 };
+
+typedef struct patience {
+  double until;               // seconds of the clock to which the first search is kept busy
+  int first, second, bounded; // calls since the first search has a plan, and of the second one
+} patience;
+
+// The second search begins with less than the first one has bounded.
+static void wait_with_plan(void *user, const bd_plan_progress *progress) {
+  patience *p = user;
+  p->second += p->second || progress->bounded < p->bounded;
+  p->bounded = progress->bounded;
+  if (p->second || isinf(progress->step_seconds)) return;
+  p->first++;
+  while (bd_clock_seconds() < p->until)
+    nanosleep(&(struct timespec){0, 50000000}, NULL);
+}
+
+// A search that takes all the time that it has leaves some for the one with room for one head.
+static void test_time_is_shared(void **unused) {
+  (void)unused;
+  session s = open_long();
+  bd_plan plan;
+  int64_t cap_bytes = leanest_need(&s) + ((int64_t)128 << 20);
+  for (int busy = 0; busy < 2; busy++) {
+    patience p = {bd_clock_seconds() + busy * 0.8 * PATIENT_SECONDS, 0, 0, 0};
+    s.request.progress = wait_with_plan;
+    s.request.progress_user = &p;
+    s.request.limit_seconds = busy ? PATIENT_SECONDS : 600;
+    assert_int_equal(search(&s, cap_bytes, &plan), BD_OK);
+    assert_true(plan.one_head && p.second > 0);
+    assert_true(busy ? p.first == 1 : p.first > 1);
+  }
+  bd_ctx_destroy(s.ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_room_never_hurts),       cmocka_unit_test(test_pins_never_help),
       cmocka_unit_test(test_leanest_is_the_border),  cmocka_unit_test(test_pins),
       cmocka_unit_test(test_threads_change_nothing), cmocka_unit_test(test_stops_when_told),
-      cmocka_unit_test(test_long_sequences),
+      cmocka_unit_test(test_long_sequences),         cmocka_unit_test(test_time_is_shared),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
