@@ -118,7 +118,7 @@ unet3d-tiny) over='"first": 4, "stage": 2' ;;
 *) over='"first": 3, "stage": 1' ;;
 esac
 echo "{\"braid_plan\": 1, \"stages\": 4, \"layers\": [{$over}]}" >skips.partial
-steps=6
+steps=4
 target=cpu
 plan_model cpu "$model" 1 1 1 8 1f1b - none -
 build cpu

@@ -293,7 +293,7 @@ static char *keep_in_registers(LLVMModuleRef module, LLVMTargetMachineRef machin
   return message;
 }
 
-static char *write_object(LLVMModuleRef module, const char *object_path, bool often) {
+static char *write_object(LLVMModuleRef module, const char *object_path) {
   const char *triple = "x86_64-pc-linux-gnu";
   char *detail = NULL;
   LLVMTargetRef target;
@@ -303,8 +303,7 @@ static char *write_object(LLVMModuleRef module, const char *object_path, bool of
   LLVMInitializeX86AsmPrinter();
   if (LLVMGetTargetFromTriple(triple, &target, &detail)) return detail;
   LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
-      target, triple, "x86-64-v3", "", often ? LLVMCodeGenLevelDefault : LLVMCodeGenLevelNone,
-      LLVMRelocPIC, LLVMCodeModelDefault);
+      target, triple, "x86-64-v3", "", LLVMCodeGenLevelNone, LLVMRelocPIC, LLVMCodeModelDefault);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
   LLVMSetModuleDataLayout(module, layout);
   LLVMDisposeTargetData(layout);
@@ -315,7 +314,7 @@ static char *write_object(LLVMModuleRef module, const char *object_path, bool of
     message = message_of("the lowered kernels are malformed", detail);
   LLVMDisposeMessage(detail);
   detail = NULL;
-  if (!message && often) message = keep_in_registers(module, machine);
+  if (!message) message = keep_in_registers(module, machine);
   if (!message && LLVMTargetMachineEmitToFile(machine, module, path, LLVMObjectFile, &detail))
     message = message_of(object_path, detail);
   LLVMDisposeMessage(detail);
@@ -324,17 +323,17 @@ static char *write_object(LLVMModuleRef module, const char *object_path, bool of
   return message;
 }
 
-static char *lower(LLVMModuleRef module, const char *object_path, bool often) {
+static char *lower(LLVMModuleRef module, const char *object_path) {
   char *message = number_exchanges(module);
   if (!message) message = replace_intrinsics(module);
   if (message) return message;
   make_host_functions(module);
   spoil_shared_memory(module);
   watch_all_addresses(module);
-  return write_object(module, object_path, often);
+  return write_object(module, object_path);
 }
 
-char *emulate_lower(const char *text_path, const char *object_path, bool often) {
+char *emulate_lower(const char *text_path, const char *object_path) {
   LLVMContextRef llvm = LLVMContextCreate();
   LLVMMemoryBufferRef buffer;
   LLVMModuleRef module;
@@ -346,7 +345,7 @@ char *emulate_lower(const char *text_path, const char *object_path, bool often) 
     message = message_of(text_path, detail);
     LLVMDisposeMessage(detail);
   } else {
-    message = lower(module, object_path, often);
+    message = lower(module, object_path);
     LLVMDisposeModule(module);
   }
   LLVMContextDispose(llvm);

@@ -2,10 +2,8 @@
 #ifndef EMULATOR_LOWER_H
 #define EMULATOR_LOWER_H
 
-#include <stdbool.h>
-
-// `often`: the kernels run for longer than it takes to make better code of them.
+// Kernels of tests run for less time than better code of them takes to make.
 // Returns NULL, or what is wrong; free it with emulate_forget.
-char *emulate_lower(const char *text_path, const char *object_path, bool often);
+char *emulate_lower(const char *text_path, const char *object_path);
 void emulate_forget(char *message);
 #endif

@@ -1,4 +1,4 @@
-// emulate-lower KERNELS.LL KERNELS.O: for programs, which run them again and again.
+// emulate-lower KERNELS.LL KERNELS.O: for programs on the fake device.
 #include "tests/emulator/lower.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: emulate-lower KERNELS.LL KERNELS.O\n");
     return 2;
   }
-  char *message = emulate_lower(argv[1], argv[2], true);
+  char *message = emulate_lower(argv[1], argv[2]);
   if (!message) return 0;
   fprintf(stderr, "emulate-lower: %s\n", message);
   emulate_forget(message);

@@ -53,7 +53,7 @@ void gpu_set_write(gpu_set *s) {
 void *gpu_load(bd_ctx *ctx, const char *stem) {
   const char *object = bd_intern_f(ctx, "%s.o", stem);
   const char *library = bd_intern_f(ctx, "%s.so", stem);
-  char *message = emulate_lower(bd_intern_f(ctx, "%s.ll", stem), object, false);
+  char *message = emulate_lower(bd_intern_f(ctx, "%s.ll", stem), object);
   if (message) fail_msg("%s", message);
   kernel_spawn((const char *[]){"cc", "-shared", "-o", library, object, NULL}, NULL);
   void *loaded = dlopen(library, RTLD_NOW);
