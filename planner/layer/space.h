@@ -73,6 +73,7 @@ typedef struct bd_layer_space {
   bool *is_result;         // per forward value
   bool *is_weight;         // per forward value
   bool *of_weights;        // per forward value: is one, or made of weights and constants alone
+  const bool *pooled;      // per forward value: counts over the samples of a rank (ir/pool.h)
   int *consumers;          // per forward value: reads from outside its own cluster
   int *weight_uses;        // per forward value: ops that read it, for weights
   bd_layer_weight *weight; // per forward value
