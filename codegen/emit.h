@@ -109,7 +109,7 @@ BD_NODISCARD bd_status bd_emit_contract(const bd_emit_body *body, const bd_op *o
 // A product of rows in groups, and before it what brings the ends of its groups to the host.
 BD_NODISCARD bd_status bd_emit_grouped(const bd_emit_body *body, const bd_op *op);
 // How many ends of groups a function brings there: its room for them.
-int64_t bd_emit_ends(const bd_module *module, const bd_function *function);
+int64_t bd_emit_ends(const bd_function *function);
 // A product in parts and the collective that sums it: one part of each, in a loop over `part`.
 typedef struct bd_emit_part {
   const bd_op *product, *collective;

@@ -23,7 +23,7 @@ static int64_t most_ends(const bd_module *module, int stage) {
   for (int i = 0; i < module->main->op_count; ++i) {
     const bd_op *op = &module->main->ops[i];
     if (op->kind != BD_OP_CALL || op->stage != stage) continue;
-    int64_t ends = bd_emit_ends(module, bd_module_find(module, op->callee));
+    int64_t ends = bd_emit_ends(bd_module_find(module, op->callee));
     if (ends > most) most = ends;
   }
   return most;

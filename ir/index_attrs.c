@@ -2,6 +2,7 @@
 #include "ir/float8.h"
 #include "ir/index_rule.h"
 #include "ir/parts.h"
+#include "ir/pool.h"
 #include "ir/rope.h"
 #include <math.h>
 
@@ -37,6 +38,8 @@ typedef struct attr_rule {
   {"dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1}, {                                                \
     "batch", BD_ATTR_INT, false, 0, BD_MAX_RANK - 1                                                \
   }
+#define POOLED_ATTR                                                                                \
+  { BD_POOLED_ATTR, BD_ATTR_INT, false, 0, 1 }
 #define CHUNK_ATTRS                                                                                \
   {"dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1}, {                                                \
     "chunk", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS                                         \
@@ -83,7 +86,8 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
     [BD_OP_REDUCE_PROD] = {{"rule", BD_ATTR_STRING, true, 0, 0}},
     [BD_OP_CUMSUM] = {{"dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
                       {"exclusive", BD_ATTR_INT, false, 0, 1},
-                      {"reverse", BD_ATTR_INT, false, 0, 1}},
+                      {"reverse", BD_ATTR_INT, false, 0, 1},
+                      POOLED_ATTR},
     [BD_OP_BROADCAST] = {{"rule", BD_ATTR_STRING, true, 0, 0}, {"dims", BD_ATTR_INTS, true, 0, 0}},
     [BD_OP_PERMUTE] = {{"rule", BD_ATTR_STRING, true, 0, 0}},
     [BD_OP_RESHAPE] = {{"dims", BD_ATTR_INTS, true, 0, 0}},
@@ -108,9 +112,12 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
     [BD_OP_GATHER_DX] = {INDEXED_ATTRS, {"rows", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS}},
     [BD_OP_SCATTER] = {INDEXED_ATTRS, {"reduction", BD_ATTR_STRING, false, 0, 0}},
     [BD_OP_ROUTE] = {{"rows", BD_ATTR_INT, false, 1, BD_MAX_RANK - 1},
-                     {"inverse", BD_ATTR_INT, false, 0, 1}},
+                     {"inverse", BD_ATTR_INT, false, 0, 1},
+                     POOLED_ATTR},
     [BD_OP_SEARCH] = {{"dim", BD_ATTR_INT, true, 0, BD_MAX_RANK - 1},
-                      {"places", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS}},
+                      {"places", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
+                      POOLED_ATTR},
+    [BD_OP_ROW_ITEMS] = {{"rows", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS}},
     [BD_OP_TOPK] = {{"k", BD_ATTR_INT, true, 1, (double)BD_MAX_ELEMENTS},
                     {"largest", BD_ATTR_INT, false, 0, 1}},
     [BD_OP_CONTRACT] = {{"rule", BD_ATTR_STRING, true, 0, 0},

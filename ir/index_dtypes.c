@@ -48,6 +48,7 @@ static const bd_dtype_rule dtype_rules[BD_OP_KIND_COUNT] = {
     [BD_OP_SCATTER] = {.elements = ANY, .index_in = 1 << 1},
     [BD_OP_ROUTE] = {.no_f64 = true, .index_in = 1 << 1 | 1 << 2},
     [BD_OP_SEARCH] = {.elements = BD_INTEGERS},
+    [BD_OP_ROW_ITEMS] = {.elements = BD_INTEGERS},
     [BD_OP_TOPK] = {.elements = NUMBERS, .index_out = 1 << 1},
     [BD_OP_LAYERNORM] = {.no_f64 = true, .statistic_out = 1 << 1 | 1 << 2},
     [BD_OP_LAYERNORM_DX] = {.no_f64 = true, .statistic_in = 1 << 3 | 1 << 4},

@@ -1,5 +1,6 @@
 // Index rules of ops that choose, join and look up elements.
 #include "ir/index_rule.h"
+#include "ir/pool.h"
 #include <string.h>
 
 // A loop per dimension of result 0, parallel but for `dim`; operands have the same loops in all
@@ -112,8 +113,24 @@ bd_status bd_infer_interleave(bd_inference *inference) {
   return add_chunk_loops(inference, dim, in->dims[dim]);
 }
 
+// Along the samples of each rank, which another cut of the batch leaves to other ranks.
+static bd_status infer_pooled_sums(bd_inference *inference) {
+  const bd_type *in = inference->in[0];
+  if (bd_op_int(inference->op, "dim", 0) != 0 || in->rank < 1 || in->dims[0] != BD_DIM_BATCH ||
+      bd_dtype_class_of(in->dtype) != BD_INTEGERS)
+    return bd_inference_fail(inference,
+                             "pooled sums are of integers along the batch, dimension 0, not along "
+                             "dimension %d of %s",
+                             (int)bd_op_int(inference->op, "dim", 0),
+                             bd_type_describe(inference->ctx, in));
+  inference->out[0] = *in;
+  add_loops_but(inference, -1);
+  return BD_OK;
+}
+
 bd_status bd_infer_cumsum(bd_inference *inference) {
   int dim;
+  if (bd_op_int(inference->op, BD_POOLED_ATTR, 0)) return infer_pooled_sums(inference);
   BD_TRY(fixed_dim(inference, &dim));
   inference->out[0] = *inference->in[0];
   add_loops_but(inference, dim);

@@ -242,6 +242,7 @@ bd_named_rule bd_named_rule_find(const char *name) {
       {"scatter", bd_infer_scatter},
       {"route", bd_infer_route},
       {"search", bd_infer_search},
+      {"row_items", bd_infer_row_items},
       {"topk", bd_infer_topk},
       {"unfold", bd_infer_unfold},
       {"fold", bd_infer_fold},

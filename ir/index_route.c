@@ -1,5 +1,6 @@
 // Index rules of ops that take rows to places and back.
 #include "ir/index_rule.h"
+#include "ir/pool.h"
 
 // Dimensions of rows: of x, and of what is made of it.
 typedef struct route {
@@ -26,8 +27,18 @@ static bd_status check_names(bd_inference *inference, int operand, int count) {
                            operand + 1, bd_extent_print(most).text, BD_MAX_NAMED_ROWS);
 }
 
+// Only samples are counted over.
+static bd_status check_pool(bd_inference *inference) {
+  const bd_type *x = inference->in[0];
+  if (!bd_op_int(inference->op, BD_POOLED_ATTR, 0) || (x->rank > 0 && x->dims[0] == BD_DIM_BATCH))
+    return BD_OK;
+  return bd_inference_fail(inference, "the first dimension of operand 1, %s, is not the batch",
+                           described(inference, 0));
+}
+
 static bd_status measure(bd_inference *inference, route *out) {
   const bd_type *x = inference->in[0], *to = inference->in[1];
+  BD_TRY(check_pool(inference));
   out->rows = (int)bd_op_int(inference->op, "rows", 1);
   out->rest = x->rank - 1 - out->rows;
   out->places = to->rank - 2;
@@ -96,6 +107,7 @@ bd_status bd_infer_search(bd_inference *inference) {
   if (dim >= x->rank || x->dims[dim] == BD_DIM_BATCH)
     return bd_inference_fail(inference, "dim is %d, which is not a dimension of fixed extent of %s",
                              dim, described(inference, 0));
+  BD_TRY(check_pool(inference));
   *out = (bd_type){.rank = x->rank};
   for (int d = 0; d < x->rank; ++d) {
     int loop = bd_inference_add_loop(inference, (char)('A' + d),
@@ -110,4 +122,18 @@ bd_status bd_infer_search(bd_inference *inference) {
   inference->map->out[0][next] = (int8_t)loop;
   out->dims[next] = places;
   return BD_OK;
+}
+
+// Of every sample b the queues of the items i for the groups e, and where the groups' rows begin;
+// the rows r of the pool.
+bd_status bd_infer_row_items(bd_inference *inference) {
+  for (int i = 0; i < 2; ++i) {
+    BD_TRY(bd_inference_check_static(inference, i, 3 - i, 1));
+    BD_TRY(bd_inference_check_extent(inference, i, 0, BD_DIM_BATCH));
+    if (inference->in[i]->dtype != BD_I32)
+      return bd_inference_fail(inference, "operand %d must hold i32, not %s", i + 1,
+                               bd_dtype_name(inference->in[i]->dtype));
+  }
+  int64_t dims[2] = {BD_DIM_BATCH, bd_op_int(inference->op, "rows", 1)};
+  return bd_inference_apply(inference, "bie,be->br|one i e", 2, dims);
 }

@@ -57,6 +57,7 @@ bd_status bd_infer_topk(bd_inference *inference);
 // Rules of ir/index_route.c.
 bd_status bd_infer_route(bd_inference *inference);
 bd_status bd_infer_search(bd_inference *inference);
+bd_status bd_infer_row_items(bd_inference *inference);
 
 // Rules of ir/index_sinks.c. `bd_infer_sinks` maps the sinks of attention, operand `sinks`, whose
 // queries are operand `query` and mapped already.

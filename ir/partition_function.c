@@ -1,6 +1,7 @@
 // One function of the sharded stage made explicit: every op reads what its split needs.
 #include "ir/balance.h"
 #include "ir/partition_balance.h"
+#include "ir/pool.h"
 #include <assert.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@ typedef struct partition {
   bool *accumulated;           // per source value: a weight's gradient with a form of its own
   const bd_sharding **settled; // per source value: of its accumulators, for a weight's gradient
   bd_chunks *chunks;           // per source value
+  const bool *pooled;          // per source value: ir/pool.h
 } partition;
 
 static bd_id add_value(partition *p, const char *name, bd_type type, const bd_sharding *sharding) {
@@ -128,6 +130,15 @@ static bd_status choose_shardings(partition *p, const bd_op *op, const bd_index_
   return BD_OK;
 }
 
+// Whether a value lies, or settles, with the samples that an op has of it, if it counts over those
+// of a rank. Plans see to it.
+static bool keeps_pool(const partition *p, bd_id source, const bd_sharding *have,
+                       const bd_sharding *need) {
+  const bd_mesh *mesh = &p->versions.module->mesh;
+  const bd_type *type = &p->source->values[source].type;
+  return !p->pooled[source] || bd_sample_axes(mesh, type, have) == bd_sample_axes(mesh, type, need);
+}
+
 // A result under its own name, and under its form when it has one. The value that settles keeps the
 // name.
 static bd_status add_result_versions(partition *p, bd_id source, bd_id made, bd_loc loc) {
@@ -138,6 +149,7 @@ static bd_status add_result_versions(partition *p, bd_id source, bd_id made, bd_
     bd_versions_add(&p->versions, source, 0, made);
     return BD_OK;
   }
+  assert(keeps_pool(p, source, &to->values[made].sharding, &value->sharding));
   bd_id settled;
   BD_TRY(
       bd_reshard(p->versions.ctx, p->versions.module, to, made, &value->sharding, loc, &settled));
@@ -205,6 +217,14 @@ static bd_status partition_balanced(partition *p, const bd_balanced *b) {
   return BD_OK;
 }
 
+static bd_status get_operand(partition *p, const bd_op *op, int operand, const bd_sharding *need,
+                             bd_id *out) {
+  bd_id source = op->in[operand], first = bd_versions_first(&p->versions, source, 0);
+  assert(keeps_pool(p, source, &p->versions.function->values[first].sharding, need));
+  (void)first;
+  return bd_versions_get(&p->versions, source, 0, need, op->loc, out);
+}
+
 static bd_status partition_op(partition *p, const bd_op *op) {
   bd_ctx *ctx = p->versions.ctx;
   bd_index_map map;
@@ -219,7 +239,7 @@ static bd_status partition_op(partition *p, const bd_op *op) {
   if (balanced.chunk) return partition_balanced(p, &balanced);
   bd_id in[BD_MAX_OPERANDS], out[BD_MAX_RESULTS];
   for (int i = 0; i < op->in_count; ++i)
-    BD_TRY(bd_versions_get(&p->versions, op->in[i], 0, &need[i], op->loc, &in[i]));
+    BD_TRY(get_operand(p, op, i, &need[i], &in[i]));
   for (int i = 0; i < op->out_count; ++i)
     out[i] = add_value(p, name_of_made(p, op->out[i], &made[i]), p->source->values[op->out[i]].type,
                        &made[i]);
@@ -365,6 +385,7 @@ bd_status bd_partition_function(bd_ctx *ctx, const bd_module *sharded, const bd_
   if (function->role == BD_ROLE_BACKWARD) p.forward = bd_module_find(sharded, function->peer);
   assert(function->role != BD_ROLE_BACKWARD || p.forward);
   find_accumulated(&p);
+  p.pooled = bd_pooled_values(ctx, function, p.forward);
   p.chunks = BD_NEW_ARRAY(ctx->arena, bd_chunks, function->value_count);
   for (bd_id v = 0; v < function->value_count; ++v)
     p.chunks[v] = (bd_chunks){{BD_NO_ID, BD_NO_ID}, -1};

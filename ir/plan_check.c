@@ -1,6 +1,7 @@
 // What a plan must satisfy, whoever wrote it.
 #include "ir/balance.h"
 #include "ir/partition.h"
+#include "ir/plan_check_pool.h"
 #include <string.h>
 
 static bd_status refuse(bd_ctx *ctx, const bd_plan *plan, const char *message) {
@@ -214,6 +215,7 @@ static bd_status check_strategy(bd_ctx *ctx, const bd_module *train, const bd_pl
     BD_TRY(check_splits(ctx, plan, mesh, strategy, function, i));
     BD_TRY(check_bf16(ctx, train, plan, strategy, function, i));
   }
+  BD_TRY(bd_plan_check_pool(ctx, plan, mesh, strategy, function));
   return check_saved(ctx, train, strategy, function);
 }
 

@@ -1,5 +1,7 @@
 #include "ir/routing.h"
 
+#include "ir/pool.h"
+
 // Of a dropless expert's rows, in the mean: the grain is at most one part in SLACK.
 enum { MOST_GRAIN = 128, SLACK = 8 };
 
@@ -76,15 +78,18 @@ static bd_status emit_search(const bd_routing *r, const char *name, int64_t plac
 
 static bd_status emit_route(const bd_routing *r, const char *name, bd_id x, bd_id to, bd_id back,
                             bd_id *out) {
-  bd_attr rows = bd_attr_int(r->ctx, "rows", 1);
-  return r->emit(r->user, name, BD_OP_ROUTE, 3, (bd_id[]){x, to, back}, 1, &rows, out);
+  bd_attr attrs[] = {bd_attr_int(r->ctx, "rows", 1), bd_attr_int(r->ctx, BD_POOLED_ATTR, 1)};
+  return r->emit(r->user, name, BD_OP_ROUTE, 3, (bd_id[]){x, to, back}, r->capacity > 0 ? 1 : 2,
+                 attrs, out);
 }
 
 // From places, of so many dimensions, back to where `emit_route` brings rows from.
 static bd_status emit_return(const bd_routing *r, const char *name, int dims, bd_id x, bd_id to,
                              bd_id back, bd_id *out) {
-  bd_attr attrs[] = {bd_attr_int(r->ctx, "rows", dims), bd_attr_int(r->ctx, "inverse", 1)};
-  return r->emit(r->user, name, BD_OP_ROUTE, 3, (bd_id[]){x, to, back}, 2, attrs, out);
+  bd_attr attrs[] = {bd_attr_int(r->ctx, "rows", dims), bd_attr_int(r->ctx, "inverse", 1),
+                     bd_attr_int(r->ctx, BD_POOLED_ATTR, 1)};
+  return r->emit(r->user, name, BD_OP_ROUTE, 3, (bd_id[]){x, to, back}, r->capacity > 0 ? 2 : 3,
+                 attrs, out);
 }
 
 // The expert that a token has chosen, [batch, choice, token], and whether it is each of them,
@@ -130,15 +135,19 @@ static bd_status count_arrivals(const bd_routing *r, bd_id mark, bd_id *out) {
   return emit_shaped(r, "arrived", 3, count, r->experts, 0, *out, out);
 }
 
-// The place of each choice, [batch, choice, token], where its expert has room; else -1.
-static bd_status find_places(const bd_routing *r, bd_id choice, bd_id mark, bd_id arrived,
-                             bd_id *out) {
-  bd_type type = typed(BD_I32, 3, r->choices, r->sequence, 0);
-  bd_id rank, room, none, fits;
+// How many have chosen a choice's expert up to it, [batch, choice, token], from 1.
+static bd_status find_ranks(const bd_routing *r, bd_id mark, bd_id arrived, bd_id *out) {
+  bd_id rank;
   BD_TRY(
       emit_shaped(r, "arrived_by_choice", 4, r->choices, r->sequence, r->experts, arrived, &rank));
   BD_TRY(emit_two(r, "own_rank", BD_OP_MUL, mark, rank, &rank));
-  BD_TRY(emit_rule(r, "rank", BD_OP_REDUCE_SUM, "abcd->abc", rank, &rank)); // from 1
+  return emit_rule(r, "rank", BD_OP_REDUCE_SUM, "abcd->abc", rank, out);
+}
+
+// The place of each choice, [batch, choice, token], where its expert has room; else -1.
+static bd_status find_places(const bd_routing *r, bd_id choice, bd_id rank, bd_id *out) {
+  bd_type type = typed(BD_I32, 3, r->choices, r->sequence, 0);
+  bd_id room, none, fits;
   BD_TRY(emit_fill(r, "room", &type, (double)r->capacity, &room));
   BD_TRY(emit_fill(r, "no_place", &type, -1, &none));
   BD_TRY(emit_two(r, "fits", BD_OP_LE, rank, room, &fits));
@@ -179,100 +188,117 @@ int64_t bd_routing_rows(const bd_routing *r) {
   return (count + chosen * (grain - 1)) / grain * grain;
 }
 
-// The row behind each expert's, [batch, expert], and where each begins.
-static bd_status find_ends(const bd_routing *r, bd_id mark, bd_id *out_ends, bd_id *out_starts) {
-  bd_type type = typed(BD_I32, 2, r->experts, 0, 0);
-  int64_t unit = bd_routing_grain(r);
-  bd_id load, grain, rest;
-  BD_TRY(emit_rule(r, "choice_loads", BD_OP_REDUCE_SUM, "abcd->abd", mark, &load));
-  BD_TRY(emit_rule(r, "loads", BD_OP_REDUCE_SUM, "abc->ac", load, &load));
-  if (unit > 1) {
-    BD_TRY(emit_fill(r, "grain", &type, (double)unit, &grain));
-    BD_TRY(emit_fill(r, "grain_rest", &type, (double)(unit - 1), &rest));
-    BD_TRY(emit_two(r, "loads_over", BD_OP_ADD, load, rest, &load));
-    BD_TRY(emit_two(r, "loads_in_grains", BD_OP_DIV, load, grain, &load));
-    BD_TRY(emit_two(r, "loads_rounded", BD_OP_MUL, load, grain, &load));
-  }
-  BD_TRY(emit_cumsum(r, "ends", 1, false, load, out_ends));
-  return emit_two(r, "starts", BD_OP_SUB, *out_ends, load, out_starts);
+// Of what each sample has of every expert, [batch, expert]: sums over the samples of its rank, of
+// those before it or, in reverse, of it and those behind.
+static bd_status emit_pooled_sums(const bd_routing *r, const char *name, bool reverse, bd_id x,
+                                  bd_id *out) {
+  bd_attr attrs[] = {bd_attr_int(r->ctx, "dim", 0),
+                     bd_attr_int(r->ctx, reverse ? "reverse" : "exclusive", 1),
+                     bd_attr_int(r->ctx, BD_POOLED_ATTR, 1)};
+  return r->emit(r->user, name, BD_OP_CUMSUM, 1, &x, 3, attrs, out);
 }
 
-// One more than the row that the last of the queue up to each item to choose an expert has, [batch,
-// item, expert]; where nobody has yet, the expert's first row.
-static bd_status count_rows(const bd_routing *r, bd_id arrived, bd_id starts, bd_id *out) {
-  bd_type type = typed(BD_I32, 3, r->choices * r->sequence, r->experts, 0);
-  bd_id each;
-  BD_TRY(emit_repeat(r, "starts_each", "ac->abc", &type, starts, &each));
-  return emit_two(r, "row_arrived", BD_OP_ADD, arrived, each, out);
+// To whole grains.
+static bd_status round_up(const bd_routing *r, bd_id load, bd_id *out) {
+  bd_type type = typed(BD_I32, 2, r->experts, 0, 0);
+  int64_t unit = bd_routing_grain(r);
+  bd_id grain, rest;
+  *out = load;
+  if (unit == 1) return BD_OK;
+  BD_TRY(emit_fill(r, "grain", &type, (double)unit, &grain));
+  BD_TRY(emit_fill(r, "grain_rest", &type, (double)(unit - 1), &rest));
+  BD_TRY(emit_two(r, "loads_over", BD_OP_ADD, load, rest, &load));
+  BD_TRY(emit_two(r, "loads_in_grains", BD_OP_DIV, load, grain, &load));
+  return emit_two(r, "loads_rounded", BD_OP_MUL, load, grain, out);
+}
+
+// The row behind each expert's of all samples, and where those of each sample begin, [batch,
+// expert].
+static bd_status find_ends(const bd_routing *r, bd_id mark, bd_id *out_ends, bd_id *out_starts) {
+  bd_id load, before, rest, all;
+  BD_TRY(emit_rule(r, "choice_loads", BD_OP_REDUCE_SUM, "abcd->abd", mark, &load));
+  BD_TRY(emit_rule(r, "loads", BD_OP_REDUCE_SUM, "abc->ac", load, &load));
+  BD_TRY(emit_pooled_sums(r, "loads_before", false, load, &before));
+  BD_TRY(emit_pooled_sums(r, "loads_from", true, load, &rest));
+  BD_TRY(emit_two(r, "loads_of_all", BD_OP_ADD, before, rest, &all));
+  BD_TRY(round_up(r, all, &all));
+  BD_TRY(emit_cumsum(r, "ends", 1, false, all, out_ends));
+  BD_TRY(emit_two(r, "expert_starts", BD_OP_SUB, *out_ends, all, out_starts));
+  return emit_two(r, "starts", BD_OP_ADD, *out_starts, before, out_starts);
 }
 
 // The row of each choice, [batch, choice, token].
-static bd_status find_rows(const bd_routing *r, bd_id mark, bd_id arrived, bd_id *out) {
+static bd_status find_rows(const bd_routing *r, bd_id choice, bd_id rank, bd_id starts,
+                           bd_id *out) {
   bd_type type = typed(BD_I32, 3, r->choices, r->sequence, 0);
-  bd_id none;
-  BD_TRY(emit_shaped(r, "row_by_choice", 4, r->choices, r->sequence, r->experts, arrived, out));
-  BD_TRY(emit_two(r, "own_row", BD_OP_MUL, mark, *out, out));
-  BD_TRY(emit_rule(r, "next_row", BD_OP_REDUCE_SUM, "abcd->abc", *out, out));
+  bd_attr by_expert[] = {bd_attr_int(r->ctx, "dim", 1), bd_attr_int(r->ctx, "batch", 1)};
+  bd_id first, none;
+  BD_TRY(r->emit(r->user, "first_row", BD_OP_GATHER, 2, (bd_id[]){starts, choice}, 2, by_expert,
+                 &first));
   BD_TRY(emit_fill(r, "no_row", &type, -1, &none));
+  BD_TRY(emit_two(r, "next_row", BD_OP_ADD, first, rank, out));
   return emit_two(r, "row", BD_OP_ADD, *out, none, out);
 }
 
-// Who sits in each row: of the queue, or its count where nobody does, and of the tokens, or -1. Of
-// all experts' queues one after another, the first item to have come so far that it lies behind the
-// row sits there, if it chose the expert that the row belongs to.
-static bd_status find_row_sitters(const bd_routing *r, bd_id arrived, bd_id ends, bd_id *out_expert,
-                                  bd_id *out_item, bd_id *out_token) {
+// Who sits in each row, as numbers over all samples: of the queues, and of the tokens; -1: nobody.
+static bd_status find_row_sitters(const bd_routing *r, bd_id arrived, bd_id starts, bd_id *out_item,
+                                  bd_id *out_token) {
   int64_t count = r->choices * r->sequence, rows = bd_routing_rows(r);
   bd_type type = typed(BD_I32, 2, rows, 0, 0);
-  bd_id at, own, items, experts, sequence, none, mine, inside, there;
-  BD_TRY(emit_rule(r, "row_by_expert", BD_OP_PERMUTE, "abc->acb", arrived, &at));
-  BD_TRY(emit_shaped(r, "row_queues", 2, r->experts * count, 0, 0, at, &at));
-  BD_TRY(emit_search(r, "queued", rows, at, &at));
-  BD_TRY(emit_search(r, "row_expert", rows, ends, out_expert));
+  bd_attr attr = bd_attr_int(r->ctx, "rows", rows);
+  bd_id item, items, sequence, none, free, sample, token;
+  BD_TRY(r->emit(r->user, "item", BD_OP_ROW_ITEMS, 2, (bd_id[]){arrived, starts}, 1, &attr, &item));
   BD_TRY(emit_fill(r, "items", &type, (double)count, &items));
-  BD_TRY(emit_fill(r, "experts", &type, (double)r->experts, &experts));
   BD_TRY(emit_fill(r, "tokens", &type, (double)r->sequence, &sequence));
-  BD_TRY(emit_fill(r, "no_token", &type, -1, &none));
-  BD_TRY(emit_two(r, "queue_expert", BD_OP_DIV, at, items, &own));
-  BD_TRY(emit_two(r, "is_of_expert", BD_OP_EQ, own, *out_expert, &mine));
-  BD_TRY(emit_two(r, "is_within", BD_OP_LT, *out_expert, experts, &inside));
-  BD_TRY(emit_two(r, "is_taken", BD_OP_AND, mine, inside, &there));
-  BD_TRY(emit_two(r, "queue_item", BD_OP_MOD, at, items, &at));
-  BD_TRY(emit_select(r, "item", there, at, items, out_item));
-  BD_TRY(emit_two(r, "sitter", BD_OP_MOD, at, sequence, &at));
-  BD_TRY(emit_select(r, "sitter_or_none", there, at, none, out_token));
-  BD_TRY(emit_shaped(r, "from", 3, rows, 1, 0, *out_token, out_token));
-  return emit_shaped(r, "from_item", 3, rows, 1, 0, *out_item, out_item);
+  BD_TRY(emit_fill(r, "no_item", &type, -1, &none));
+  BD_TRY(emit_two(r, "is_free", BD_OP_EQ, item, none, &free));
+  BD_TRY(emit_two(r, "sitter_sample", BD_OP_DIV, item, items, &sample));
+  BD_TRY(emit_two(r, "sample_tokens", BD_OP_MUL, sample, sequence, &sample));
+  BD_TRY(emit_two(r, "sitter_of_sample", BD_OP_MOD, item, sequence, &token));
+  BD_TRY(emit_two(r, "sitter", BD_OP_ADD, sample, token, &token));
+  BD_TRY(emit_select(r, "sitter_or_none", free, none, token, &token));
+  BD_TRY(emit_shaped(r, "from", 3, rows, 1, 0, token, out_token));
+  return emit_shaped(r, "from_item", 3, rows, 1, 0, item, out_item);
+}
+
+// Whose row each is.
+static bd_status find_row_experts(const bd_routing *r, bd_id ends, bd_id *out) {
+  bd_attr attrs[] = {bd_attr_int(r->ctx, "dim", 1),
+                     bd_attr_int(r->ctx, "places", bd_routing_rows(r)),
+                     bd_attr_int(r->ctx, BD_POOLED_ATTR, 1)};
+  return r->emit(r->user, "row_expert", BD_OP_SEARCH, 1, &ends, 3, attrs, out);
 }
 
 // Places of every expert, or its part of the rows: of each choice, and who sits in each.
 static bd_status find_all(const bd_routing *r, bd_id choice, bd_routed *out, bd_id *out_place,
                           bd_id *out_item) {
-  bd_id arrived, starts;
+  bd_id arrived, rank, starts;
   BD_TRY(count_arrivals(r, out->mark, &arrived));
+  BD_TRY(find_ranks(r, out->mark, arrived, &rank));
   out->ends = out->expert = BD_NO_ID;
   if (r->capacity > 0) {
-    BD_TRY(find_places(r, choice, out->mark, arrived, out_place));
+    BD_TRY(find_places(r, choice, rank, out_place));
     return find_sitters(r, arrived, out_item, &out->from);
   }
   BD_TRY(find_ends(r, out->mark, &out->ends, &starts));
-  BD_TRY(count_rows(r, arrived, starts, &arrived));
-  BD_TRY(find_rows(r, out->mark, arrived, out_place));
-  return find_row_sitters(r, arrived, out->ends, &out->expert, out_item, &out->from);
+  BD_TRY(find_rows(r, choice, rank, starts, out_place));
+  BD_TRY(find_row_experts(r, out->ends, &out->expert));
+  return find_row_sitters(r, arrived, starts, out_item, &out->from);
 }
 
-// Whether all that is counted is a number in i32.
+// Whether all that is counted is a number in i32; of several samples, plans see to it.
 static bd_status check_places(const bd_routing *r) {
   int64_t count, places;
-  if (__builtin_mul_overflow(r->choices, r->sequence, &count) || count > INT32_MAX)
+  if (__builtin_mul_overflow(r->choices, r->sequence, &count) || count > INT32_MAX ||
+      (r->capacity == 0 && bd_routing_rows(r) > INT32_MAX))
     return bd_fail(r->ctx, BD_UNSUPPORTED, BD_NOWHERE,
                    "%lld tokens with %lld experts each are more choices than an i32 numbers",
                    (long long)r->sequence, (long long)r->choices);
-  int64_t each = r->capacity > 0 ? r->capacity : count;
-  if (!__builtin_mul_overflow(r->experts, each, &places) && places <= INT32_MAX) return BD_OK;
+  if (!__builtin_mul_overflow(r->experts, r->capacity, &places) && places <= INT32_MAX)
+    return BD_OK;
   return bd_fail(r->ctx, BD_UNSUPPORTED, BD_NOWHERE,
-                 "%lld experts with %lld %s each are more than an i32 numbers",
-                 (long long)r->experts, (long long)each, r->capacity > 0 ? "places" : "choices");
+                 "%lld experts with %lld places each are more than an i32 numbers",
+                 (long long)r->experts, (long long)r->capacity);
 }
 
 bd_status bd_routing_emit(const bd_routing *r, bd_id chosen, bd_id weights, bd_routed *out) {

@@ -130,6 +130,7 @@ static bd_status verify_function(bd_verifier *v, const bd_function *function) {
   for (int i = 0; i < function->op_count; ++i)
     BD_TRY(bd_verify_op(v, function, i));
   if (function != v->module->main) BD_TRY(bd_verify_pair(v, function));
+  if (function != v->module->main) BD_TRY(bd_verify_pool(v, function));
   if (v->module->stage == BD_STAGE_EXEC) BD_TRY(bd_verify_places(v, function));
   return BD_OK;
 }

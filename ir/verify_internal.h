@@ -24,6 +24,8 @@ BD_NODISCARD bd_status bd_verify_values(bd_verifier *v, const bd_function *funct
 BD_NODISCARD bd_status bd_verify_op(bd_verifier *v, const bd_function *function, int index);
 // Roles, peers, saved and restored values, and what a backward function returns.
 BD_NODISCARD bd_status bd_verify_pair(bd_verifier *v, const bd_function *function);
+// What counts over the samples of a rank.
+BD_NODISCARD bd_status bd_verify_pool(bd_verifier *v, const bd_function *function);
 // main: its parameters, calls and results.
 BD_NODISCARD bd_status bd_verify_main(bd_verifier *v);
 // exec: no two values that live at once share bytes of the workspace or of a tape slot.

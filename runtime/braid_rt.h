@@ -111,15 +111,14 @@ typedef struct bd_rt_epilogue {
 int bd_rt_matmul_with(bd_rt *rt, const bd_rt_gemm *shape, const bd_rt_epilogue *epilogue,
                       const void *a, const void *b, void *out);
 
-// A product of rows in groups, of which each has a matrix of its own. Of sample b, rows ends[b *
-// groups + g - 1] (0 for g = 0) to ends[b * groups + g] are group g's; ends do not decrease, are at
-// most `rows` and multiples of `grain`, which divides `rows`. Strides in elements; one of w_k and
-// w_n is 1, all rows are contiguous (stride 1 along k and n).
+// A product of rows in groups, of which each has a matrix of its own. Rows are those of all samples
+// of the rank, one after another; rows ends[g - 1] (0 for g = 0) to ends[g] are group g's; ends do
+// not decrease, are at most `rows` and multiples of `grain`, which divides `rows`. Strides in
+// elements; one of w_k and w_n is 1, all rows are contiguous (stride 1 along k and n).
 typedef struct bd_rt_grouped {
-  int64_t batch, rows, groups, n, k; // valid on this rank
-  int64_t x_batch, x_row;            // of x [batch, rows, k]
-  int64_t y_batch, y_row;            // of y [batch, rows, n]
-  int64_t w_group, w_k, w_n;         // of w [groups, k, n]
+  int64_t rows, groups, n, k; // valid on this rank
+  int64_t x_row, y_row;       // of x [rows, k] and y [rows, n]
+  int64_t w_group, w_k, w_n;  // of w [groups, k, n]
   int64_t grain;
   int32_t accumulate;       // bd_rt_grouped_weights alone
   int32_t dtype, out_dtype; // of the factors, and of the result
@@ -138,7 +137,7 @@ const int32_t *bd_rt_fetch_ends(bd_rt *rt, int64_t at, const int32_t *ends, int6
 // they are rounded up to the grain and clamped to [previous end, rows], since they are data.
 void bd_rt_grouped_rows(bd_rt *rt, const bd_rt_grouped *shape, const void *x, const void *w,
                         const int32_t *ends, void *y);
-// w (+)= x' y per group, over all samples; a group without rows gives 0 (or adds nothing).
+// w (+)= x' y per group; a group without rows gives 0 (or adds nothing).
 void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *shape, const void *x, const void *y,
                            const int32_t *ends, void *w);
 

@@ -279,6 +279,19 @@ LLVMValueRef bd_gen_choose_word(bd_gen *g, LLVMValueRef words[4], LLVMValueRef n
 // Whether the uniform of ir/interpret.h that a word gives is less than p, i1.
 LLVMValueRef bd_gen_drops(bd_gen *g, LLVMValueRef word, double p);
 
+// A list of integers that does not decrease: `extent` elements, `apart` from one to the next, from
+// `offset` on (i64 per lane; NULL: 0) of where the indices of `x` are.
+typedef struct bd_gen_list {
+  const bd_access *x;
+  LLVMValueRef offset;
+  int64_t apart, extent;
+} bd_gen_list;
+// How many of its elements are at most p, i64 per lane, by halving (search.c).
+LLVMValueRef bd_gen_count_at_most(bd_gen *g, const bd_gen_list *list, LLVMValueRef p);
+// The logical index of a loop counted on from sample to sample of this rank, `sample` being the
+// loop over these, inside lanes of another.
+LLVMValueRef bd_gen_pooled(bd_gen *g, int sample, int loop);
+
 // Whether one of `count` ops of the kernel's function, from `first` on, is of a kind.
 bool bd_gen_has_kind(const bd_gen *g, int first, int count, bd_op_kind kind);
 
@@ -301,6 +314,7 @@ bd_status bd_gen_gather_dx(bd_gen *g);
 bd_status bd_gen_scatter(bd_gen *g);
 bd_status bd_gen_route(bd_gen *g);
 bd_status bd_gen_search(bd_gen *g);
+bd_status bd_gen_row_items(bd_gen *g);
 bd_status bd_gen_layernorm(bd_gen *g);
 bd_status bd_gen_layernorm_dx(bd_gen *g);
 bd_status bd_gen_layernorm_dw(bd_gen *g);

@@ -1,6 +1,7 @@
 // gather, its gradient, scatter, and route. A point is an element of what is looked up, or a column
 // of the rows: its lane walks over all indices, so that additions come in their order.
 #include "codegen/kernel/gen.h"
+#include "ir/pool.h"
 #include <string.h>
 
 typedef struct lookup {
@@ -16,7 +17,8 @@ typedef struct place {
   LLVMValueRef offset, held; // in elements; whether this part has the row
 } place;
 
-// Ids number the rows of all ranks in order, the last of the loops fastest.
+// Ids number the rows of all ranks in order, the last of the loops fastest, but samples from this
+// rank's first on.
 static place place_of(bd_gen *g, const lookup *l) {
   LLVMValueRef id = bd_gen_index(g, bd_gen_load(g, &l->ids));
   place p = {.offset = bd_gen_int_like(id, 0)};
@@ -25,7 +27,9 @@ static place place_of(bd_gen *g, const lookup *l) {
     LLVMValueRef number = id, extent = bd_gen_int_like(id, g->map.loop[l->rows[i]].extent);
     if (i) number = LLVMBuildURem(g->b, id, extent, "");
     if (i) id = LLVMBuildUDiv(g->b, id, extent, "");
-    LLVMValueRef local = LLVMBuildSub(g->b, number, bd_gen_splat(g, rows->start), "");
+    bool sample = g->map.loop[l->rows[i]].extent == BD_DIM_BATCH;
+    LLVMValueRef first = sample ? bd_gen_long(g, 0) : rows->start;
+    LLVMValueRef local = LLVMBuildSub(g->b, number, bd_gen_splat(g, first), "");
     LLVMValueRef count = bd_gen_splat(g, rows->count);
     LLVMValueRef held = LLVMBuildICmp(g->b, LLVMIntULT, local, count, "");
     p.held = p.held ? LLVMBuildAnd(g->b, p.held, held, "") : held;
@@ -108,8 +112,10 @@ bd_status bd_gen_route(bd_gen *g) {
   lookup l = {.row_count = (int)bd_op_int(g->op, "rows", 1),
               .count = 1,
               .places = {g->map.in[1][ids_rank - 1]}};
-  for (int i = 0; i < l.row_count; i++)
-    l.rows[i] = g->map.in[0][1 + i];
+  int sample = bd_op_pools(g->op) ? 1 : 0; // the samples are rows as well
+  for (int i = 0; i < l.row_count + sample; i++)
+    l.rows[i] = g->map.in[0][1 + i - sample];
+  l.row_count += sample;
   look_up_points(g, &l, sum_rows);
   return BD_OK;
 }

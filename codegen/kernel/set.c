@@ -33,6 +33,7 @@ static const bd_gen_emitter emitters[BD_OP_KIND_COUNT] = {
     [BD_OP_SCATTER] = bd_gen_scatter,
     [BD_OP_ROUTE] = bd_gen_route,
     [BD_OP_SEARCH] = bd_gen_search,
+    [BD_OP_ROW_ITEMS] = bd_gen_row_items,
     [BD_OP_LAYERNORM] = bd_gen_layernorm,
     [BD_OP_LAYERNORM_DX] = bd_gen_layernorm_dx,
     [BD_OP_LAYERNORM_DW] = bd_gen_layernorm_dw,

@@ -1,22 +1,20 @@
-// Products of rows in groups, each of which has a matrix of its own: row r of sample b is in group
-// g where ends[b, g - 1] <= r < ends[b, g], with 0 before the first. Rows past the last end are in
-// none. Ends are data: each counts as at least the one before and at most the rows that there are,
-// and as the next multiple of the grain.
+// Products of rows in groups, each of which has a matrix of its own: the rows of all samples are
+// numbered on from sample to sample, and one is in group g where ends[0, g - 1] <= row < ends[0,
+// g], with 0 before the first. Rows past the last end are in none. Ends are data: each counts as at
+// least the one before and at most the rows that there are, and as the next multiple of the grain.
 #include "ir/float8.h"
 #include "ir/ops/ops.h"
 
 typedef void (*row_product)(const bd_tensor *in, bd_tensor *out, int64_t row, int64_t group);
 
-// Each row that is in a group, in order; `row` counts over all samples. A group that has the first
-// row of a grain has them all.
+// Each row that is in a group, in order. A group that has the first row of a grain has them all.
 static void for_rows(const bd_op *op, const bd_tensor *in, bd_tensor *out, row_product multiply) {
   const bd_tensor *ends = &in[2];
-  int64_t batch = in[0].type.dims[0], rows = in[0].type.dims[1], groups = ends->type.dims[1];
+  int64_t rows = in[0].type.dims[0] * in[0].type.dims[1], groups = ends->type.dims[1], row = 0;
   int64_t grain = bd_op_int(op, "grain", 1);
-  for (int64_t b = 0; b < batch; b++)
-    for (int64_t g = 0, row = 0; g < groups; g++)
-      for (; row < rows && (double)(row / grain * grain) < ends->data[b * groups + g]; row++)
-        multiply(in, out, b * rows + row, g);
+  for (int64_t g = 0; g < groups; g++)
+    for (; row < rows && (double)(row / grain * grain) < ends->data[g]; row++)
+      multiply(in, out, row, g);
 }
 
 // The factors as the attribute `fp8` has them, where the product fits.

@@ -174,7 +174,7 @@ static double product_seconds(const part *p) {
   return bd_cost_product(p->model->cluster, rate_of(p), &product);
 }
 
-// A product of rows in groups: one for each group of a sample, taken to be alike.
+// A product of rows in groups: one for each group, of the rows of all samples, taken to be alike.
 typedef struct grouped {
   bd_product one;
   double count;
@@ -184,21 +184,22 @@ typedef struct grouped {
 } grouped;
 
 static grouped grouped_product(const part *p) {
-  double rows = extents(p, "r") / extents(p, "e"), c = extents(p, "c"), f = extents(p, "f");
-  double all = extents(p, "br");
+  double all = extents(p, "br"), count = extents(p, "e"), rows = all / count;
+  double c = extents(p, "c"), f = extents(p, "f");
   if (p->op->kind == BD_OP_GROUPED_CONTRACT_DW)
-    return (grouped){{1, c, f, rows}, extents(p, "be"), rows * (c + f), 2 * c * f, all * (c + f)};
+    return (grouped){{1, c, f, rows}, count, rows * (c + f), 2 * c * f, all * (c + f)};
   bool transposed = bd_op_int(p->op, "transpose", 0);
   double terms = transposed ? f : c, columns = transposed ? c : f;
   return (grouped){{1, rows, columns, terms},
-                   extents(p, "be"),
+                   count,
                    (rows + columns) * terms,
                    rows * columns,
                    all * terms + extents(p, "ecf")};
 }
 
 // Every product has a launch, tiles and traffic of its own: a matrix is read, or a gradient added
-// to, for every sample. Of factors that have been rounded to 8 bits an element is a byte.
+// to, once for all samples of the rank. Of factors that have been rounded to 8 bits an element is a
+// byte.
 static double grouped_seconds_at(const part *p, const grouped *g, double rate, double bytes_each) {
   const bd_cluster *cluster = p->model->cluster;
   double result = (double)bd_dtype_bytes(p->function->values[p->op->out[0]].type.dtype);

@@ -1,4 +1,5 @@
 // What lies between the corners of a layer's trade, by integer programs.
+#include "planner/layer/pool.h"
 #include "planner/layer/state.h"
 #include <math.h>
 
@@ -45,7 +46,7 @@ static bd_status add_of_form(bd_ctx *ctx, bd_layer *layer, int form,
     bd_choice choice;
     problem.budget = lean + (fast - lean) * b / (BUDGETS + 1);
     BD_TRY(bd_choice_solve(ctx, &problem, PROGRAM_SECONDS, &choice));
-    if (choice.feasible)
+    if (choice.feasible && bd_layer_pools_agree(&layer->space, choice.option))
       BD_TRY(bd_layer_add_candidate(ctx, layer, form, choice.option, *candidates, count));
   }
   return BD_OK;

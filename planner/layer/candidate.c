@@ -1,4 +1,5 @@
 // Candidates of a layer: measured, and none worse than another.
+#include "planner/layer/pool.h"
 #include "planner/layer/state.h"
 #include <math.h>
 #include <string.h>
@@ -125,7 +126,8 @@ static bd_status add_priced(bd_ctx *ctx, bd_layer *layer, int in_flight, double 
     wanted[list[k].form] = true;
   for (int form = 0; form < forms; form++) {
     int *option = BD_NEW_ARRAY(ctx->arena, int, layer->problem.nodes);
-    if (wanted[form] && isfinite(bd_elimination_choose(layer->elimination, form, option)))
+    if (wanted[form] && isfinite(bd_elimination_choose(layer->elimination, form, option)) &&
+        bd_layer_mend_pools(ctx, layer, 1, price, option))
       BD_TRY(bd_layer_add_candidate(ctx, layer, form, option, list, count));
   }
   return BD_OK;

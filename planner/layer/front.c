@@ -1,4 +1,5 @@
 // The first candidates of a layer: corners of its trade between seconds and bytes.
+#include "planner/layer/pool.h"
 #include "planner/layer/state.h"
 #include <math.h>
 #include <string.h>
@@ -28,7 +29,8 @@ static bool add_price(front *f, double seconds_weight, double bytes_weight, bd_l
   for (int form = 0; form < f->forms; form++) {
     bd_layer_point *p = &f->points[form][f->prices];
     p->option = BD_NEW_ARRAY(f->ctx->arena, int, problem->nodes);
-    if (isfinite(bd_elimination_choose(f->layer->elimination, form, p->option)))
+    if (isfinite(bd_elimination_choose(f->layer->elimination, form, p->option)) &&
+        bd_layer_mend_pools(f->ctx, f->layer, seconds_weight, bytes_weight, p->option))
       bd_choice_evaluate(problem, p->option, &p->seconds, &p->bytes);
     else
       p->option = NULL;

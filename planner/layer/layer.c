@@ -1,6 +1,7 @@
 #include "planner/layer/layer.h"
 #include "planner/layer/gradient.h"
 #include "planner/layer/options.h"
+#include "planner/layer/pool.h"
 #include "planner/layer/state.h"
 #include <math.h>
 #include <string.h>
@@ -48,6 +49,7 @@ bool bd_layer_eliminate(bd_ctx *ctx, bd_layer *layer, double seconds_weight, dou
   out->option = BD_NEW_ARRAY(ctx->arena, int, layer->problem.nodes);
   if (!bd_elimination_run(layer->elimination, seconds_weight, bytes_weight, out->option))
     return false;
+  if (!bd_layer_mend_pools(ctx, layer, seconds_weight, bytes_weight, out->option)) return false;
   bd_choice_evaluate(&layer->problem, out->option, &out->seconds, &out->bytes);
   out->least = bd_elimination_bound(layer->elimination);
   if (bytes_weight == 0) out->seconds = out->least / seconds_weight;

@@ -8,6 +8,7 @@ static bool scatter_allowed(const bd_layer_space *space, bd_id value, int axis, 
                             const bd_sharding *produced) {
   const bd_type *type = &space->forward->values[value].type;
   const bd_mesh *mesh = &space->request->cost.mesh;
+  if (space->pooled[value] && type->dims[dim] == BD_DIM_BATCH) return false;
   if (bd_extent(type->dims[dim], space->request->cost.micro_batch) % mesh->size[axis]) return false;
   for (int a = 0; a < mesh->axes; a++)
     if (produced->at[a] == dim) return false;

@@ -1,4 +1,5 @@
 // Local search among the candidates of a layer, on what they take when they are lowered.
+#include "planner/layer/pool.h"
 #include "planner/layer/state.h"
 #include <math.h>
 #include <string.h>
@@ -70,6 +71,7 @@ static bd_status try_cluster(polishing *p, int node, int *options) {
       continue;
     memcpy(options, p->at.option, sizeof *options * (size_t)p->layer->problem.nodes);
     options[node] = o;
+    if (!bd_layer_pools_agree(&p->layer->space, options)) continue;
     double value = least_value(p, options);
     if (value >= fmin(least, value_of(p, &p->at) * (1 - BETTER))) continue;
     if (p->others) {

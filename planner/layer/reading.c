@@ -3,9 +3,11 @@
 #include "planner/layer/forms.h"
 #include "planner/layer/gradient.h"
 #include "planner/layer/hidden.h"
+#include "planner/layer/pool.h"
 #include "planner/layer/reshard.h"
 #include "planner/layer/share.h"
 #include "planner/layer/work.h"
+#include <math.h>
 
 bd_sharding bd_layer_operand_gradient(const bd_layer_space *space, int op, int operand,
                                       const int8_t split[BD_MAX_AXES]) {
@@ -97,8 +99,8 @@ static need_list tell_needs_apart(bd_arena *scratch, const bd_layer_space *space
   return out;
 }
 
-// Seconds between every two of some forms before and some forms after. What is partial among these
-// is a gradient.
+// Seconds between every two of some forms before and some forms after, INFINITY where the value
+// must not go there. What is partial among these is a gradient.
 typedef struct ways {
   bd_classes from, to;
   double *seconds;
@@ -114,9 +116,13 @@ static void price_ways(bd_arena *arena, bd_layer_space *space, bd_id value, cons
                        const bd_sharding *to, ways *out) {
   out->seconds = BD_NEW_ARRAY(arena, double, (int64_t)out->from.count * out->to.count);
   for (int f = 0; f < out->from.count; f++)
-    for (int t = 0; t < out->to.count; t++)
-      out->seconds[(size_t)f * (size_t)out->to.count + (size_t)t] = bd_layer_settle_seconds(
-          space, value, true, &from[out->from.first[f]], &to[out->to.first[t]]);
+    for (int t = 0; t < out->to.count; t++) {
+      const bd_sharding *before = &from[out->from.first[f]], *after = &to[out->to.first[t]];
+      out->seconds[(size_t)f * (size_t)out->to.count + (size_t)t] =
+          bd_layer_keeps_pool(space, value, before, after)
+              ? bd_layer_settle_seconds(space, value, true, before, after)
+              : INFINITY;
+    }
 }
 
 static ways find_ways(bd_arena *scratch, bd_layer_space *space, bd_id value,

@@ -1,4 +1,5 @@
 #include "planner/layer/space.h"
+#include "ir/pool.h"
 #include "planner/constraints/constraints.h"
 #include "planner/layer/gradient.h"
 #include "planner/layer/share.h"
@@ -183,6 +184,7 @@ bd_status bd_layer_space_read(bd_ctx *ctx, const bd_layer_request *request, bd_l
   hold_queries(out);
   BD_TRY(infer_all(ctx, backward, &out->backward_map));
   find_roles(ctx, out);
+  out->pooled = bd_pooled_values(ctx, out->forward, NULL);
   build_clusters(ctx, out);
   count_uses(ctx, out);
   count_backward_reads(ctx, out);

@@ -80,6 +80,7 @@ typedef struct bd_layer_space {
   bool *is_result;           // per forward value
   bool *is_weight;           // per forward value
   bool *of_weights;          // per forward value: is one, or made of weights and constants alone
+  const bool *pooled;        // per forward value: counts over the samples of a rank (ir/pool.h)
   int *consumers;            // per forward value: reads from outside its own cluster
   bd_layer_readers *readers; // per forward value
   int *weight_uses;          // per forward value: ops that read it, for weights

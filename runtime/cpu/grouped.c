@@ -13,7 +13,7 @@ typedef struct job {
   const char *a, *b; // the factors: x and w, or x and y
   const int32_t *ends;
   char *out;
-  int64_t row_tiles, column_tiles; // of a group of a sample, or of a group's matrix
+  int64_t row_tiles, column_tiles; // of all rows, at most; or of a group's matrix
   float scale[2];                  // in 8 bits: of a and b; else 0
 } job;
 
@@ -25,24 +25,25 @@ typedef struct target {
   int64_t sums_stride;
 } target;
 
-// Rows of a sample.
 typedef struct range {
   int64_t first, count;
 } range;
 
-// The rows of group `group`; of `groups`: those behind the last end. Each end counts as at least
-// the one before and at most the rows that there are, in whole grains.
-static range rows_of(const job *j, int64_t sample, int64_t group) {
+// The rows of a group behind those of the one before it; of `groups`: those behind the last end.
+// Each end counts as at least the one before and at most the rows that there are, in whole grains.
+static range rows_behind(const job *j, int64_t group, range before) {
   const bd_rt_grouped *const s = j->shape;
-  const int32_t *const ends = j->ends + sample * s->groups;
-  int64_t first = 0, end = 0;
-  for (int64_t g = 0; g <= group; g++) {
-    first = end;
-    const int64_t wanted = g < s->groups ? ends[g] : s->rows;
-    const int64_t grains = (bd_rt_least(wanted, s->rows) + s->grain - 1) / s->grain;
-    end = grains * s->grain > first ? grains * s->grain : first;
-  }
-  return (range){first, end - first};
+  const int64_t first = before.first + before.count;
+  const int64_t wanted = group < s->groups ? j->ends[group] : s->rows;
+  const int64_t grains = (bd_rt_least(wanted, s->rows) + s->grain - 1) / s->grain;
+  return (range){first, grains * s->grain > first ? grains * s->grain - first : 0};
+}
+
+static range rows_of(const job *j, int64_t group) {
+  range rows = {0, 0};
+  for (int64_t g = 0; g <= group; g++)
+    rows = rows_behind(j, g, rows);
+  return rows;
 }
 
 static int64_t tiles(int64_t extent, int64_t tile) {
@@ -101,34 +102,47 @@ static void add_terms(const job *j, const target *t, factor a, factor b, int64_t
   }
 }
 
-// A tile of rows of a group of a sample, by columns.
+// The rows of a tile of this number, and their group. None has all of them: groups end within
+// tiles, each at most once.
+static range find_tile(const job *j, int64_t number, int64_t *out_group) {
+  const bd_rt_grouped *const s = j->shape;
+  range rows = {0, 0};
+  for (int64_t g = 0; g <= s->groups; g++) {
+    rows = rows_behind(j, g, rows);
+    const int64_t count = tiles(rows.count, BD_RT_TILE_ROWS), row = number * BD_RT_TILE_ROWS;
+    *out_group = g;
+    if (number < count)
+      return (range){rows.first + row, bd_rt_least(BD_RT_TILE_ROWS, rows.count - row)};
+    number -= count;
+  }
+  return (range){0, 0};
+}
+
+// A tile of rows of a group, by columns.
 static void multiply_rows(void *args, int64_t chunk, int worker) {
   const job *const j = args;
   const bd_rt_grouped *const s = j->shape;
   const int64_t column = chunk % j->column_tiles * BD_RT_TILE_COLUMNS;
-  const int64_t row = chunk / j->column_tiles % j->row_tiles * BD_RT_TILE_ROWS;
-  const int64_t group = chunk / j->column_tiles / j->row_tiles % (s->groups + 1);
-  const int64_t sample = chunk / j->column_tiles / j->row_tiles / (s->groups + 1);
-  const range rows = rows_of(j, sample, group);
-  const int64_t bytes = bd_rt_element_bytes(s->dtype), first = rows.first + row;
+  int64_t group;
+  const range rows = find_tile(j, chunk / j->column_tiles, &group);
+  const int64_t bytes = bd_rt_element_bytes(s->dtype);
   float *const scratch = bd_rt_thread_scratch(j->rt, worker);
-  if (row >= rows.count) return;
-  target t = {.rows = bd_rt_least(BD_RT_TILE_ROWS, rows.count - row),
+  if (rows.count == 0) return;
+  target t = {.rows = rows.count,
               .columns = bd_rt_least(BD_RT_TILE_COLUMNS, s->n - column),
               .stride = s->y_row,
-              .out = j->out + (sample * s->y_batch + first * s->y_row + column) *
-                                  bd_rt_element_bytes(s->out_dtype)};
+              .out = j->out + (rows.first * s->y_row + column) * bd_rt_element_bytes(s->out_dtype)};
   int any = 0;
   begin(j, &t, 0, scratch);
   if (group < s->groups)
-    add_terms(j, &t, (factor){j->a + (sample * s->x_batch + first * s->x_row) * bytes, s->x_row, 1},
+    add_terms(j, &t, (factor){j->a + rows.first * s->x_row * bytes, s->x_row, 1},
               (factor){j->b + (group * s->w_group + column * s->w_n) * bytes, s->w_k, s->w_n}, s->k,
               &any, scratch);
   if (!any) clear_sums(&t);
   finish(j, &t);
 }
 
-// A tile of a group's matrix, over the group's rows of all samples.
+// A tile of a group's matrix, over the group's rows.
 static void multiply_weights(void *args, int64_t chunk, int worker) {
   const job *const j = args;
   const bd_rt_grouped *const s = j->shape;
@@ -143,14 +157,11 @@ static void multiply_weights(void *args, int64_t chunk, int worker) {
               .out = j->out + (group * s->w_group + row * s->w_k + column) *
                                   bd_rt_element_bytes(s->out_dtype)};
   int any = s->accumulate;
+  const range rows = rows_of(j, group);
   begin(j, &t, s->accumulate, scratch);
-  for (int64_t sample = 0; sample < s->batch; sample++) {
-    const range rows = rows_of(j, sample, group);
-    const int64_t at_x = sample * s->x_batch + rows.first * s->x_row + row;
-    const int64_t at_y = sample * s->y_batch + rows.first * s->y_row + column;
-    add_terms(j, &t, (factor){j->a + at_x * bytes, 1, s->x_row},
-              (factor){j->b + at_y * bytes, s->y_row, 1}, rows.count, &any, scratch);
-  }
+  add_terms(j, &t, (factor){j->a + (rows.first * s->x_row + row) * bytes, 1, s->x_row},
+            (factor){j->b + (rows.first * s->y_row + column) * bytes, s->y_row, 1}, rows.count,
+            &any, scratch);
   if (!any) clear_sums(&t);
   finish(j, &t);
 }
@@ -164,8 +175,8 @@ static void check_types(const bd_rt_grouped *s) {
 }
 
 static bd_rt_factor rows_factor(const void *data, const bd_rt_grouped *s, int64_t width,
-                                int64_t between, int64_t row) {
-  return (bd_rt_factor){data, s->batch, between, s->rows, width, row, 1};
+                                int64_t row) {
+  return (bd_rt_factor){data, 1, 0, s->rows, width, row, 1};
 }
 
 static void set_scales(job *j, const bd_rt_grouped *s, const bd_rt_factor *a,
@@ -188,24 +199,22 @@ void bd_rt_grouped_rows(bd_rt *rt, const bd_rt_grouped *shape, const void *x, co
            w,
            ends,
            y,
-           tiles(shape->rows, BD_RT_TILE_ROWS),
+           tiles(shape->rows, BD_RT_TILE_ROWS) + shape->groups,
            tiles(shape->n, BD_RT_TILE_COLUMNS),
            {0, 0}};
-  const bd_rt_factor of_x = rows_factor(x, shape, shape->k, shape->x_batch, shape->x_row);
+  const bd_rt_factor of_x = rows_factor(x, shape, shape->k, shape->x_row);
   const bd_rt_factor of_w = {w,        shape->groups, shape->w_group, shape->k,
                              shape->n, shape->w_k,    shape->w_n};
   check_types(shape);
   set_scales(&j, shape, &of_x, &of_w);
-  bd_rt_pool_run(rt->pool, multiply_rows, &j,
-                 shape->batch * (shape->groups + 1) * j.row_tiles * j.column_tiles);
+  bd_rt_pool_run(rt->pool, multiply_rows, &j, j.row_tiles * j.column_tiles);
 }
 
 // The same sums with x and y in each other's place, and the matrices turned.
 static bd_rt_grouped turn(const bd_rt_grouped *s) {
   bd_rt_grouped out = *s;
   out.n = s->k, out.k = s->n;
-  out.x_batch = s->y_batch, out.x_row = s->y_row;
-  out.y_batch = s->x_batch, out.y_row = s->x_row;
+  out.x_row = s->y_row, out.y_row = s->x_row;
   out.w_k = s->w_n, out.w_n = s->w_k;
   out.f8[0] = s->f8[1], out.f8[1] = s->f8[0];
   return out;
@@ -224,8 +233,8 @@ void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *shape, const void *x,
            tiles(s.k, BD_RT_TILE_ROWS),
            tiles(s.n, BD_RT_TILE_COLUMNS),
            {0, 0}};
-  const bd_rt_factor of_a = rows_factor(j.a, &s, s.k, s.x_batch, s.x_row);
-  const bd_rt_factor of_b = rows_factor(j.b, &s, s.n, s.y_batch, s.y_row);
+  const bd_rt_factor of_a = rows_factor(j.a, &s, s.k, s.x_row);
+  const bd_rt_factor of_b = rows_factor(j.b, &s, s.n, s.y_row);
   check_types(&s);
   set_scales(&j, shape, &of_a, &of_b);
   bd_rt_pool_run(rt->pool, multiply_weights, &j, s.groups * j.row_tiles * j.column_tiles);

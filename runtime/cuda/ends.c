@@ -73,13 +73,13 @@ const int32_t *bd_rt_fetch_ends(bd_rt *rt, int64_t at, const int32_t *ends, int6
 
 const int32_t *bd_cuda_bounds(bd_rt *rt, const bd_rt_grouped *s, const int32_t *ends) {
   int32_t *const bounds = rt->device->grouping ? rt->device->grouping->bounds : NULL;
-  if (s->batch * s->groups > rt->stage->most_ends)
-    bd_rt_fail(BD_RT_EXIT_INTERNAL, "%lld samples of %lld groups, where %lld ends have room",
-               (long long)s->batch, (long long)s->groups, (long long)rt->stage->most_ends);
-  for (int64_t i = 0; i < s->batch * s->groups; i++) {
-    const int64_t least = i % s->groups ? bounds[i - 1] : 0;
-    const int64_t grains = (bd_rt_least(ends[i], s->rows) + s->grain - 1) / s->grain;
-    bounds[i] = (int32_t)(grains * s->grain < least ? least : grains * s->grain);
+  if (s->groups > rt->stage->most_ends)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "%lld groups, where %lld ends have room", (long long)s->groups,
+               (long long)rt->stage->most_ends);
+  for (int64_t g = 0; g < s->groups; g++) {
+    const int64_t least = g ? bounds[g - 1] : 0;
+    const int64_t grains = (bd_rt_least(ends[g], s->rows) + s->grain - 1) / s->grain;
+    bounds[g] = (int32_t)(grains * s->grain < least ? least : grains * s->grain);
   }
   return bounds;
 }

@@ -22,38 +22,36 @@ static void clear(bd_rt *rt, void *data, int32_t dtype, int64_t count, int64_t w
                               stream));
 }
 
-// Rows of a sample.
 typedef struct span {
   int64_t first, count;
 } span;
 
-static span span_of(const bd_rt_grouped *s, const int32_t *bounds, int64_t sample, int64_t group) {
-  const int32_t *const own = bounds + sample * s->groups;
-  const int64_t first = group ? own[group - 1] : 0;
-  return (span){first, own[group] - first};
+static span span_of(const int32_t *bounds, int64_t group) {
+  const int64_t first = group ? bounds[group - 1] : 0;
+  return (span){first, bounds[group] - first};
 }
 
 // What all addresses are multiples of that are whole strides of bytes from one; at most
 // MOST_ALIGNMENT.
 enum { MOST_ALIGNMENT = 256 };
-static int32_t multiple(const void *first, int64_t stride, int64_t other) {
-  const uint64_t bits = (uint64_t)(uintptr_t)first | (uint64_t)(stride | other) | MOST_ALIGNMENT;
+static int32_t multiple(const void *first, int64_t stride) {
+  const uint64_t bits = (uint64_t)(uintptr_t)first | (uint64_t)stride | MOST_ALIGNMENT;
   return (int32_t)(bits & -bits);
 }
 
 // Groups begin at whole grains of rows.
 static int32_t multiple_of_rows(const bd_rt_grouped *s, const void *first, int64_t row,
-                                int64_t batch, int64_t bytes) {
-  return multiple(first, s->grain * row * bytes, s->batch > 1 ? batch * bytes : 0);
+                                int64_t bytes) {
+  return multiple(first, s->grain * row * bytes);
 }
 
 static int32_t multiple_of_matrices(const bd_rt_grouped *s, const void *w, int64_t bytes) {
-  return multiple(w, s->w_group * bytes, 0);
+  return multiple(w, s->w_group * bytes);
 }
 
-// Rows of a sample in a group times the group's matrix.
+// The rows of a group times the group's matrix.
 static bd_cuda_sized product_of_rows(const bd_rt *rt, const bd_cuda_grouped *g, void *y,
-                                     int64_t sample, int64_t group, span rows) {
+                                     int64_t group, span rows) {
   const bd_rt_grouped *const s = &g->shape;
   bd_cuda_sized z = {.extent = BD_CUDA_ROWS, .least = s->grain, .most = s->rows};
   z.shape = (bd_rt_gemm){.n = s->n,
@@ -67,23 +65,20 @@ static bd_cuda_sized product_of_rows(const bd_rt *rt, const bd_cuda_grouped *g, 
                          .dtype = s->dtype,
                          .out_dtype = s->out_dtype,
                          .f8 = {s->f8[0], s->f8[1]}};
-  z.a = g->x + (sample * s->x_batch + rows.first * s->x_row) * g->bytes;
+  z.a = g->x + rows.first * s->x_row * g->bytes;
   z.b = g->other + group * s->w_group * g->bytes;
   z.a_scale = g->scales[0], z.b_scale = g->scales[1];
-  z.a_align = multiple_of_rows(s, g->x, s->x_row, s->x_batch, g->bytes);
+  z.a_align = multiple_of_rows(s, g->x, s->x_row, g->bytes);
   z.b_align = multiple_of_matrices(s, g->other, g->bytes);
-  z.out_align = multiple_of_rows(s, y, s->y_row, s->y_batch, bd_rt_element_bytes(s->out_dtype));
-  z.out = to(y, s->out_dtype, sample * s->y_batch + rows.first * s->y_row);
+  z.out_align = multiple_of_rows(s, y, s->y_row, bd_rt_element_bytes(s->out_dtype));
+  z.out = to(y, s->out_dtype, rows.first * s->y_row);
   bd_cuda_sized_set(rt, &z, rows.count);
   return z;
 }
 
 static void clear_rest(bd_rt *rt, const bd_rt_grouped *s, const int32_t *bounds, void *y) {
-  for (int64_t b = 0; b < s->batch; b++) {
-    const int64_t last = s->k > 0 && s->groups > 0 ? bounds[(b + 1) * s->groups - 1] : 0;
-    clear(rt, to(y, s->out_dtype, b * s->y_batch + last * s->y_row), s->out_dtype, s->rows - last,
-          s->n, s->y_row);
-  }
+  const int64_t last = s->k > 0 && s->groups > 0 ? bounds[s->groups - 1] : 0;
+  clear(rt, to(y, s->out_dtype, last * s->y_row), s->out_dtype, s->rows - last, s->n, s->y_row);
 }
 
 // What a rehearsal makes of a product of all rows: sizes up to that are expected, and where
@@ -93,7 +88,7 @@ static void rehearse(bd_rt *rt, const bd_rt_grouped *s, bd_cuda_sized *z) {
   const int64_t even = (s->rows + s->groups - 1) / s->groups;
   bd_cuda_expect_sized(rt, z);
   bd_cuda_sized_set(rt, z, bd_rt_least(bd_cuda_size_class(even), s->rows));
-  if (rt->device->tuning) bd_cuda_sized_note(rt, z, s->batch * s->groups);
+  if (rt->device->tuning) bd_cuda_sized_note(rt, z, s->groups);
 }
 
 // Starts all products that are large, and counts those that are small; or starts these.
@@ -101,27 +96,25 @@ static int64_t start_rows(bd_rt *rt, const bd_cuda_grouped *factors, const int32
                           int streams) {
   const bd_rt_grouped *const s = &factors->shape;
   int64_t small = 0;
-  for (int64_t b = 0; b < s->batch; b++)
-    for (int64_t g = 0; g < s->groups; g++) {
-      const span rows = span_of(s, bounds, b, g);
-      if (rows.count == 0) continue;
-      const bd_cuda_sized z = product_of_rows(rt, factors, y, b, g, rows);
-      const int number = z.sharers && streams ? (int)(small % streams) : 0;
-      if (!z.sharers == !streams)
-        bd_cuda_sized_start(rt, &z, bd_cuda_fan_stream(rt, number), number);
-      small += z.sharers > 0;
-    }
+  for (int64_t g = 0; g < s->groups; g++) {
+    const span rows = span_of(bounds, g);
+    if (rows.count == 0) continue;
+    const bd_cuda_sized z = product_of_rows(rt, factors, y, g, rows);
+    const int number = z.sharers && streams ? (int)(small % streams) : 0;
+    if (!z.sharers == !streams) bd_cuda_sized_start(rt, &z, bd_cuda_fan_stream(rt, number), number);
+    small += z.sharers > 0;
+  }
   return small;
 }
 
 void bd_rt_grouped_rows(bd_rt *rt, const bd_rt_grouped *s, const void *x, const void *w,
                         const int32_t *ends, void *y) {
-  if (s->batch <= 0 || s->rows <= 0 || s->n <= 0) return;
+  if (s->rows <= 0 || s->n <= 0) return;
   const bd_cuda_grouped factors = bd_cuda_grouped_rows(s, x, w);
   bd_cuda_fresh_touch(rt, y);
   if (rt->device->rehearsing) {
     if (s->groups <= 0 || s->k <= 0) return;
-    bd_cuda_sized z = product_of_rows(rt, &factors, y, 0, 0, (span){0, s->rows});
+    bd_cuda_sized z = product_of_rows(rt, &factors, y, 0, (span){0, s->rows});
     rehearse(rt, s, &z);
     return;
   }
@@ -137,13 +130,13 @@ void bd_rt_grouped_rows(bd_rt *rt, const bd_rt_grouped *s, const void *x, const 
 
 // Rows of x, transposed, times those of y; or the other way round where w lies along k.
 static bd_cuda_sized product_of_terms(const bd_rt *rt, const bd_cuda_grouped *g, void *w,
-                                      int64_t sample, int64_t group, span rows) {
+                                      int64_t group, span rows) {
   const bd_rt_grouped *const s = &g->shape;
   const int turned = s->w_n != 1;
-  const char *const x = g->x + (sample * s->x_batch + rows.first * s->x_row) * g->bytes;
-  const char *const y = g->other + (sample * s->y_batch + rows.first * s->y_row) * g->bytes;
-  const int32_t x_align = multiple_of_rows(s, g->x, s->x_row, s->x_batch, g->bytes);
-  const int32_t y_align = multiple_of_rows(s, g->other, s->y_row, s->y_batch, g->bytes);
+  const char *const x = g->x + rows.first * s->x_row * g->bytes;
+  const char *const y = g->other + rows.first * s->y_row * g->bytes;
+  const int32_t x_align = multiple_of_rows(s, g->x, s->x_row, g->bytes);
+  const int32_t y_align = multiple_of_rows(s, g->other, s->y_row, g->bytes);
   bd_cuda_sized z = {.extent = BD_CUDA_TERMS, .least = s->grain, .most = s->rows};
   z.shape = (bd_rt_gemm){.m = turned ? s->n : s->k,
                          .n = turned ? s->k : s->n,
@@ -168,39 +161,18 @@ static bd_cuda_sized product_of_terms(const bd_rt *rt, const bd_cuda_grouped *g,
   return z;
 }
 
-static int has_rows(const bd_rt_grouped *s, const int32_t *bounds, int64_t group) {
-  for (int64_t b = 0; b < s->batch; b++)
-    if (span_of(s, bounds, b, group).count > 0) return 1;
-  return 0;
-}
-
 // Clears the groups without rows, unless their sums are added to something; how many have some.
 static int64_t clear_empty(bd_rt *rt, const bd_rt_grouped *s, const int32_t *bounds, void *w) {
   const int turned = s->w_n != 1;
   int64_t others = 0;
   for (int64_t g = 0; g < s->groups; g++) {
-    const int any = has_rows(s, bounds, g);
+    const int any = span_of(bounds, g).count > 0;
     others += any;
     if (any || s->accumulate) continue;
     clear(rt, to(w, s->out_dtype, g * s->w_group), s->out_dtype, turned ? s->n : s->k,
           turned ? s->k : s->n, turned ? s->w_n : s->w_k);
   }
   return others;
-}
-
-// A group's samples are added in their order, in one stream.
-static void start_group(bd_rt *rt, const bd_cuda_grouped *factors, const int32_t *bounds, void *w,
-                        int64_t group, int number) {
-  const bd_rt_grouped *const s = &factors->shape;
-  int accumulate = s->accumulate;
-  for (int64_t b = 0; b < s->batch; b++) {
-    const span rows = span_of(s, bounds, b, group);
-    if (rows.count == 0) continue;
-    bd_cuda_sized z = product_of_terms(rt, factors, w, b, group, rows);
-    z.shape.accumulate = accumulate;
-    bd_cuda_sized_start(rt, &z, bd_cuda_fan_stream(rt, number), number);
-    accumulate = 1;
-  }
 }
 
 // As for bd_rt_matmul: the first that a step adds to an accumulator overwrites it.
@@ -219,9 +191,9 @@ void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *shape, const void *x,
   if (s.groups <= 0 || s.n <= 0 || s.k <= 0) return;
   s.accumulate = adds(rt, &s, w);
   const bd_cuda_grouped factors = bd_cuda_grouped_terms(&s, x, y);
-  bd_cuda_sized all = product_of_terms(rt, &factors, w, 0, 0, (span){0, s.rows});
+  bd_cuda_sized all = product_of_terms(rt, &factors, w, 0, (span){0, s.rows});
   if (rt->device->rehearsing) {
-    if (s.rows > 0 && s.batch > 0) rehearse(rt, &s, &all);
+    if (s.rows > 0) rehearse(rt, &s, &all);
     return;
   }
   const int32_t *const bounds = bd_cuda_bounds(rt, &s, ends);
@@ -230,7 +202,13 @@ void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *shape, const void *x,
   bd_cuda_round_terms(rt, &s, x, y);
   const int streams = all.sharers ? bd_cuda_fan_out(rt, items) : 1;
   int64_t turn = 0;
-  for (int64_t g = 0; g < s.groups; g++)
-    if (has_rows(&s, bounds, g)) start_group(rt, &factors, bounds, w, g, (int)(turn++ % streams));
+  for (int64_t g = 0; g < s.groups; g++) {
+    const span rows = span_of(bounds, g);
+    const int number = (int)(turn % streams);
+    if (rows.count == 0) continue;
+    const bd_cuda_sized z = product_of_terms(rt, &factors, w, g, rows);
+    bd_cuda_sized_start(rt, &z, bd_cuda_fan_stream(rt, number), number);
+    turn++;
+  }
   if (all.sharers) bd_cuda_fan_in(rt);
 }

@@ -1,6 +1,6 @@
 // Factors of products of rows in groups in 8 bits. They are rounded before the products of groups,
 // all of a factor at once and under one scale, with the terms of sums one after another: rows of x
-// and columns of matrices; of a gradient of matrices the columns of x and y, a sample's rows long.
+// and columns of matrices; of a gradient of matrices the columns of x and y, all rows long.
 // A group begins at a multiple of BD_RT_F8_GRAIN rows, and so at an address that the library takes.
 #include "runtime/cuda/grouping.h"
 #include "runtime/cuda/kernels.h"
@@ -11,7 +11,7 @@ static char *rounded_x(const bd_rt_grouped *s) {
 }
 
 static char *rounded_other(const bd_rt_grouped *s) {
-  const int64_t bytes = s->batch * s->rows * s->k;
+  const int64_t bytes = s->rows * s->k;
   return rounded_x(s) + (bytes + BD_RT_ALIGNMENT - 1) / BD_RT_ALIGNMENT * BD_RT_ALIGNMENT;
 }
 
@@ -37,7 +37,7 @@ bd_cuda_grouped bd_cuda_grouped_rows(const bd_rt_grouped *s, const void *x, cons
   bd_cuda_grouped g = as_they_are(s, x, w);
   if (!bd_rt_is_f8_grouped(s)) return g;
   read_rounded(&g);
-  g.shape.x_row = s->k, g.shape.x_batch = s->rows * s->k;
+  g.shape.x_row = s->k;
   g.shape.w_k = 1, g.shape.w_n = s->k, g.shape.w_group = s->n * s->k;
   return g;
 }
@@ -47,8 +47,7 @@ bd_cuda_grouped bd_cuda_grouped_terms(const bd_rt_grouped *s, const void *x, con
   if (!bd_rt_is_f8_grouped(s)) return g;
   read_rounded(&g);
   g.x_column = g.y_column = s->rows;
-  g.shape.x_row = 1, g.shape.x_batch = s->k * s->rows;
-  g.shape.y_row = 1, g.shape.y_batch = s->n * s->rows;
+  g.shape.x_row = g.shape.y_row = 1;
   return g;
 }
 
@@ -62,17 +61,14 @@ static void start(bd_rt *rt, const bd_rt_grouped *s, const bd_cuda_factor *x,
 }
 
 void bd_cuda_round_rows(bd_rt *rt, const bd_rt_grouped *s, const void *x, const void *w) {
-  const bd_cuda_factor of_x = {x,       s->batch * s->rows, s->k,    s->x_row, 1,
-                               s->rows, s->x_batch,         s->f8[0]};
+  const bd_cuda_factor of_x = {x, s->rows, s->k, s->x_row, 1, s->rows, 0, s->f8[0]};
   const bd_cuda_factor of_w = {w,    s->groups * s->n, s->k,    s->w_n, s->w_k,
                                s->n, s->w_group,       s->f8[1]};
   if (bd_rt_is_f8_grouped(s)) start(rt, s, &of_x, &of_w);
 }
 
 void bd_cuda_round_terms(bd_rt *rt, const bd_rt_grouped *s, const void *x, const void *y) {
-  const bd_cuda_factor of_x = {x,    s->batch * s->k, s->rows, 1, s->x_row,
-                               s->k, s->x_batch,      s->f8[0]};
-  const bd_cuda_factor of_y = {y,    s->batch * s->n, s->rows, 1, s->y_row,
-                               s->n, s->y_batch,      s->f8[1]};
+  const bd_cuda_factor of_x = {x, s->k, s->rows, 1, s->x_row, s->k, 0, s->f8[0]};
+  const bd_cuda_factor of_y = {y, s->n, s->rows, 1, s->y_row, s->n, 0, s->f8[1]};
   if (bd_rt_is_f8_grouped(s)) start(rt, s, &of_x, &of_y);
 }

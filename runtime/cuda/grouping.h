@@ -36,8 +36,8 @@ bd_cuda_grouped bd_cuda_grouped_terms(const bd_rt_grouped *shape, const void *x,
 void bd_cuda_round_rows(bd_rt *rt, const bd_rt_grouped *shape, const void *x, const void *w);
 void bd_cuda_round_terms(bd_rt *rt, const bd_rt_grouped *shape, const void *x, const void *y);
 
-// The ends of all samples in whole grains, each at least the one before and at most `rows`, until
-// the next call.
+// The ends of groups in whole grains, each at least the one before and at most `rows`, until the
+// next call.
 const int32_t *bd_cuda_bounds(bd_rt *rt, const bd_rt_grouped *shape, const int32_t *ends);
 
 // warm.c. While rehearsing: a step makes such products, of at most this size.

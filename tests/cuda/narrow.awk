@@ -1,7 +1,7 @@
 # Kernels that move less than 16 bytes at once between memory and registers, as kernels.ptx has them, which the stages'
 # programs name: of the kinds that docs/kernels.md lists, or of rows that are few numbers or no multiple of 8.
 BEGIN {
-  split("permute gather_dx scatter reduce_max reduce_min reduce_prod cumsum topk search fold unfold xent relative_attention_grad",
+  split("permute gather_dx scatter reduce_max reduce_min reduce_prod cumsum topk search row_items fold unfold xent relative_attention_grad",
         kinds, " ")
   for (i in kinds) may[kinds[i]]
 }

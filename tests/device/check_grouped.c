@@ -13,7 +13,6 @@ enum {
   SEEDS = 6,
   PROCESSORS = 2, // groups of more than 128 rows are large
   GROUPS = 5,
-  SAMPLES = 2,
   MOST_ENDS = 64,
   MOST = 1 << 15, // numbers of an operand
   LIBRARY_BYTES = 16 << 20,
@@ -85,76 +84,65 @@ static float rounded(int dtype, float value) {
 typedef struct problem {
   const char *name;
   bd_rt_grouped shape;
-  int32_t ends[SAMPLES * GROUPS];
+  int32_t ends[GROUPS];
 } problem;
 
 #define SHAPE                                                                                      \
-  .batch = SAMPLES, .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .grain = 1,                    \
-  .x_batch = 300 * 8, .x_row = 8, .y_batch = 300 * 12, .y_row = 12, .w_group = 96, .w_k = 12,      \
-  .w_n = 1
+  .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .grain = 1, .x_row = 8, .y_row = 12,             \
+  .w_group = 96, .w_k = 12, .w_n = 1
 #define PADDED                                                                                     \
-  .batch = SAMPLES, .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .grain = 1,                    \
-  .x_batch = 301 * 9, .x_row = 9, .y_batch = 303 * 15, .y_row = 15, .w_group = 131, .w_k = 16,     \
-  .w_n = 1
+  .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .grain = 1, .x_row = 9, .y_row = 15,             \
+  .w_group = 131, .w_k = 16, .w_n = 1
 #define TURNED                                                                                     \
-  .batch = SAMPLES, .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .grain = 1,                    \
-  .x_batch = 300 * 8, .x_row = 8, .y_batch = 300 * 12, .y_row = 12, .w_group = 101, .w_k = 1,      \
-  .w_n = 8
+  .rows = 300, .groups = GROUPS, .n = 12, .k = 8, .grain = 1, .x_row = 8, .y_row = 12,             \
+  .w_group = 101, .w_k = 1, .w_n = 8
 
 static const problem problems[] = {
-    {"even groups", {SHAPE}, {60, 120, 180, 240, 300, 60, 120, 180, 240, 300}},
-    {"empty groups", {SHAPE}, {0, 130, 130, 131, 300, 40, 40, 40, 40, 40}},
-    {"a group that is empty everywhere", {SHAPE}, {9, 130, 130, 131, 290, 40, 40, 40, 41, 45}},
-    {"all rows in one group", {SHAPE}, {0, 0, 300, 300, 300, 300, 300, 300, 300, 300}},
-    {"few rows", {SHAPE}, {10, 20, 30, 40, 50, 1, 2, 2, 3, 7}},
+    {"even groups", {SHAPE}, {60, 120, 180, 240, 300}},
+    {"empty groups", {SHAPE}, {0, 130, 130, 131, 300}},
+    {"groups that are empty side by side", {SHAPE}, {9, 130, 130, 131, 290}},
+    {"all rows in one group", {SHAPE}, {0, 0, 300, 300, 300}},
+    {"few rows", {SHAPE}, {10, 20, 30, 40, 50}},
     {"no rows", {SHAPE}, {0}},
-    {"ends that decrease or lie outside",
-     {SHAPE},
-     {50, 20, -7, 1000, 3, -5, INT32_MAX, 10, INT32_MIN, 250}},
-    {"negative ends", {SHAPE}, {-1, -20, -7, -1, 3, -5, INT32_MIN, -1, -1, -1}},
-    {"ends beyond all rows", {SHAPE}, {7, 301, 302, 400, 4000, 301, 302, 303, 304, 305}},
-    {"rows with gaps", {PADDED}, {3, 140, 140, 209, 281, 0, 1, 77, 300, 300}},
-    {"matrices along k", {TURNED}, {3, 140, 140, 209, 281, 0, 1, 77, 300, 300}},
-    {"one sample",
-     {.batch = 1,
-      .rows = 33,
+    {"ends that decrease or lie outside", {SHAPE}, {50, 20, -7, 1000, 3}},
+    {"negative ends", {SHAPE}, {-1, -20, -7, -1, 3}},
+    {"ends at the limits of their type", {SHAPE}, {-5, INT32_MAX, 10, INT32_MIN, 250}},
+    {"one group with rows, and few", {SHAPE}, {0, 0, 1, 1, 1}},
+    {"ends beyond all rows", {SHAPE}, {7, 301, 302, 400, 4000}},
+    {"rows with gaps", {PADDED}, {3, 140, 140, 209, 281}},
+    {"rows with gaps to the last", {PADDED}, {0, 1, 77, 300, 300}},
+    {"matrices along k", {TURNED}, {3, 140, 140, 209, 281}},
+    {"numbers in the place of rows",
+     {.rows = 33,
       .groups = 3,
       .grain = 1,
       .n = 1,
       .k = 1,
-      .x_batch = 33,
       .x_row = 1,
-      .y_batch = 33,
       .y_row = 1,
       .w_group = 1,
       .w_k = 1,
       .w_n = 1},
      {5, 5, 31}},
     {"rows of uneven length",
-     {.batch = 1,
-      .rows = 20,
+     {.rows = 20,
       .groups = 2,
       .grain = 1,
       .n = 1029,
       .k = 3,
-      .x_batch = 160,
       .x_row = 8,
-      .y_batch = 20 * 1032,
       .y_row = 1032,
       .w_group = 3 * 1032,
       .w_k = 1032,
       .w_n = 1},
      {7, 18}},
     {"sums of uneven length",
-     {.batch = 1,
-      .rows = 20,
+     {.rows = 20,
       .groups = 2,
       .grain = 1,
       .n = 3,
       .k = 1029,
-      .x_batch = 20 * 1032,
       .x_row = 1032,
-      .y_batch = 160,
       .y_row = 8,
       .w_group = 1029 * 8,
       .w_k = 8,
@@ -163,48 +151,45 @@ static const problem problems[] = {
 };
 
 #define GRAINS                                                                                     \
-  .batch = SAMPLES, .rows = 320, .groups = GROUPS, .n = 16, .k = 32, .grain = 16,                  \
-  .f8 = {BD_RT_E4M3, BD_RT_E5M2}
+  .rows = 320, .groups = GROUPS, .n = 16, .k = 32, .grain = 16, .f8 = {BD_RT_E4M3, BD_RT_E5M2}
 
 // In 8 bits, all but the last.
 static const problem grains[] = {
     {"groups in grains",
-     {GRAINS, .x_batch = 320 * 32, .x_row = 32, .y_batch = 320 * 16, .y_row = 16, .w_group = 512,
-      .w_k = 16, .w_n = 1},
-     {64, 64, 80, 240, 304, 0, 160, 176, 320, 320}},
+     {GRAINS, .x_row = 32, .y_row = 16, .w_group = 512, .w_k = 16, .w_n = 1},
+     {64, 64, 80, 240, 304}},
     {"groups that end within grains, with gaps",
-     {GRAINS, .x_batch = 321 * 40, .x_row = 40, .y_batch = 322 * 32, .y_row = 32, .w_group = 1040,
-      .w_k = 32, .w_n = 1},
-     {50, 20, -7, 1000, 3, 1, 17, 30, 31, 250}},
+     {GRAINS, .x_row = 40, .y_row = 32, .w_group = 1040, .w_k = 32, .w_n = 1},
+     {1, 17, 30, 31, 250}},
+    {"groups in grains that decrease, with gaps",
+     {GRAINS, .x_row = 40, .y_row = 32, .w_group = 1040, .w_k = 32, .w_n = 1},
+     {50, 20, -7, 1000, 3}},
     {"matrices along k in grains",
-     {GRAINS, .x_batch = 320 * 32, .x_row = 32, .y_batch = 320 * 16, .y_row = 16, .w_group = 768,
-      .w_k = 1, .w_n = 48},
-     {16, 16, 16, 16, 320, 0, 0, 0, 0, 0}},
+     {GRAINS, .x_row = 32, .y_row = 16, .w_group = 768, .w_k = 1, .w_n = 48},
+     {16, 16, 16, 16, 320}},
     {"rows along n that no grain fits",
-     {GRAINS, .x_batch = 320 * 32, .x_row = 32, .y_batch = 320 * 24, .y_row = 24, .w_group = 512,
-      .w_k = 16, .w_n = 1},
-     {64, 64, 80, 240, 304, 0, 160, 176, 320, 320}},
+     {GRAINS, .x_row = 32, .y_row = 24, .w_group = 512, .w_k = 16, .w_n = 1},
+     {64, 64, 80, 240, 304}},
 };
 
-// Row r of sample b is group g's from *first on; returns where the group ends.
-static int64_t end_of(const problem *p, int64_t b, int64_t g, int64_t *first) {
+// A row is group g's from *first on; returns where the group ends.
+static int64_t end_of(const problem *p, int64_t g, int64_t *first) {
   const bd_rt_grouped *const s = &p->shape;
   int64_t last = 0;
   for (int64_t i = 0; i <= g; i++) {
-    const int64_t end = p->ends[b * s->groups + i];
     *first = last;
-    while (last < end && last < s->rows)
+    while (last < p->ends[i] && last < s->rows)
       last += s->grain;
   }
   return last;
 }
 
-static int64_t x_at(const bd_rt_grouped *s, int64_t b, int64_t r, int64_t k) {
-  return b * s->x_batch + r * s->x_row + k;
+static int64_t x_at(const bd_rt_grouped *s, int64_t r, int64_t k) {
+  return r * s->x_row + k;
 }
 
-static int64_t y_at(const bd_rt_grouped *s, int64_t b, int64_t r, int64_t n) {
-  return b * s->y_batch + r * s->y_row + n;
+static int64_t y_at(const bd_rt_grouped *s, int64_t r, int64_t n) {
+  return r * s->y_row + n;
 }
 
 static int64_t w_at(const bd_rt_grouped *s, int64_t g, int64_t k, int64_t n) {
@@ -214,17 +199,15 @@ static int64_t w_at(const bd_rt_grouped *s, int64_t g, int64_t k, int64_t n) {
 // Numbers in the rows that are in groups, NaN elsewhere; in 8 bits the other rows count, and are 0.
 static void set_rows(const problem *p) {
   const bd_rt_grouped *const s = &p->shape;
-  int64_t first, last;
+  int64_t first;
+  const int64_t last = end_of(p, s->groups - 1, &first);
   fill(&x, NAN);
   fill(&y, NAN);
-  for (int64_t b = 0; b < s->batch; b++) {
-    last = end_of(p, b, s->groups - 1, &first);
-    for (int64_t r = 0; r < (s->f8[0] ? s->rows : last); r++) {
-      for (int64_t k = 0; k < s->k; k++)
-        x.host[x_at(s, b, r, k)] = r < last ? number(s, b * 3 + r * 11 + k) : 0;
-      for (int64_t n = 0; n < s->n; n++)
-        y.host[y_at(s, b, r, n)] = r < last ? number(s, b + r * 13 + n * 3) : 0;
-    }
+  for (int64_t r = 0; r < (s->f8[0] ? s->rows : last); r++) {
+    for (int64_t k = 0; k < s->k; k++)
+      x.host[x_at(s, r, k)] = r < last ? number(s, r * 11 + k) : 0;
+    for (int64_t n = 0; n < s->n; n++)
+      y.host[y_at(s, r, n)] = r < last ? number(s, r * 13 + n * 3) : 0;
   }
 }
 
@@ -238,40 +221,34 @@ static void set_matrices(const bd_rt_grouped *s) {
 
 static void expect_rows(const problem *p) {
   const bd_rt_grouped *const s = &p->shape;
-  for (int64_t b = 0; b < s->batch; b++) {
-    for (int64_t r = 0; r < s->rows; r++)
-      for (int64_t n = 0; n < s->n; n++)
-        expected[y_at(s, b, r, n)] = 0;
-    for (int64_t g = 0; g < s->groups; g++) {
-      int64_t first;
-      const int64_t last = end_of(p, b, g, &first);
-      for (int64_t r = first; r < last; r++)
-        for (int64_t n = 0; n < s->n; n++) {
-          float sum = 0;
-          for (int64_t k = 0; k < s->k; k++)
-            sum += x.host[x_at(s, b, r, k)] * w.host[w_at(s, g, k, n)];
-          expected[y_at(s, b, r, n)] = rounded(s->out_dtype, sum);
-        }
-    }
+  for (int64_t r = 0; r < s->rows; r++)
+    for (int64_t n = 0; n < s->n; n++)
+      expected[y_at(s, r, n)] = 0;
+  for (int64_t g = 0; g < s->groups; g++) {
+    int64_t first;
+    const int64_t last = end_of(p, g, &first);
+    for (int64_t r = first; r < last; r++)
+      for (int64_t n = 0; n < s->n; n++) {
+        float sum = 0;
+        for (int64_t k = 0; k < s->k; k++)
+          sum += x.host[x_at(s, r, k)] * w.host[w_at(s, g, k, n)];
+        expected[y_at(s, r, n)] = rounded(s->out_dtype, sum);
+      }
   }
 }
 
-// Every sample's sum is rounded as it is added.
 static void expect_weights(const problem *p, int adds) {
   const bd_rt_grouped *const s = &p->shape;
   for (int64_t g = 0; g < s->groups; g++)
     for (int64_t k = 0; k < s->k; k++)
       for (int64_t n = 0; n < s->n; n++) {
         float *const out = &expected[w_at(s, g, k, n)];
-        if (!adds) *out = 0;
-        for (int64_t b = 0; b < s->batch; b++) {
-          int64_t first;
-          const int64_t last = end_of(p, b, g, &first);
-          float sum = 0;
-          for (int64_t r = first; r < last; r++)
-            sum += x.host[x_at(s, b, r, k)] * y.host[y_at(s, b, r, n)];
-          *out = rounded(s->out_dtype, *out + sum);
-        }
+        float sum = adds ? *out : 0;
+        int64_t first;
+        const int64_t last = end_of(p, g, &first);
+        for (int64_t r = first; r < last; r++)
+          sum += x.host[x_at(s, r, k)] * y.host[y_at(s, r, n)];
+        *out = rounded(s->out_dtype, sum);
       }
 }
 
@@ -304,7 +281,7 @@ static int32_t *source_ends, *device_ends;
 
 // The ends are written just before, by the device.
 static const int32_t *brought(bd_rt *rt, const problem *p, int64_t at) {
-  const int64_t count = p->shape.batch * p->shape.groups;
+  const int64_t count = p->shape.groups;
   const size_t bytes = (size_t)count * sizeof *p->ends;
   check_copy(source_ends, p->ends, bytes);
   bd_rt_copy(rt, device_ends, source_ends, (int64_t)bytes);
@@ -358,15 +335,12 @@ static void check_problem(bd_rt *rt, const problem *one, int dtype, int out_dtyp
 static void check_gradient(bd_rt *rt) {
   static float numbers[GROWN], sums[GROWN];
   const problem p = {"a gradient",
-                     {.batch = 1,
-                      .rows = 60,
+                     {.rows = 60,
                       .groups = 3,
                       .grain = 1,
                       .n = 12,
                       .k = 8,
-                      .x_batch = 480,
                       .x_row = 8,
-                      .y_batch = 720,
                       .y_row = 12,
                       .w_group = 96,
                       .w_k = 12,
@@ -420,11 +394,10 @@ static void step(bd_rt *rt) {
   const size_t count = sizeof problems / sizeof *problems;
   for (size_t i = 0; i < count; i++)
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
-      check_problem(rt, &problems[i], dtypes[d][0], dtypes[d][1],
-                    i % 2 ? MOST_ENDS - SAMPLES * GROUPS : 0);
+      check_problem(rt, &problems[i], dtypes[d][0], dtypes[d][1], i % 2 ? MOST_ENDS - GROUPS : 0);
   for (size_t i = 0; i < sizeof grains / sizeof *grains; i++)
     for (int out_dtype = BD_RT_F32; out_dtype <= BD_RT_BF16; out_dtype++) {
-      check_true("what is in 8 bits", bd_rt_is_f8_grouped(&grains[i].shape) == (i < 3));
+      check_true("what is in 8 bits", bd_rt_is_f8_grouped(&grains[i].shape) == (i < 4));
       check_problem(rt, &grains[i], BD_RT_BF16, out_dtype, 0);
     }
 }
@@ -516,15 +489,12 @@ enum { MOST_ROWS = 2100 };
 
 static void multiply(bd_rt *rt, int64_t rows) {
   problem p = {"one group",
-               {.batch = 1,
-                .rows = MOST_ROWS,
+               {.rows = MOST_ROWS,
                 .groups = 1,
                 .grain = 1,
                 .n = 8,
                 .k = 8,
-                .x_batch = 1,
                 .x_row = 8,
-                .y_batch = 1,
                 .y_row = 8,
                 .w_group = 64,
                 .w_k = 8,

@@ -135,7 +135,7 @@ const int32_t *bd_rt_fetch_ends(bd_rt *rt, int64_t at, const int32_t *ends, int6
 
 // Where all ends of a product were fetched from.
 static record_operand ends_of(const bd_rt *rt, const bd_rt_grouped *s, const int32_t *ends) {
-  const int64_t at = ends - rt->device->ends, count = s->batch * s->groups;
+  const int64_t at = ends - rt->device->ends, count = s->groups;
   if (at < 0 || at + count > rt->stage->most_ends ||
       rt->device->ends_from[at + count - 1] != rt->device->ends_from[at] + count - 1)
     bd_rt_fail(BD_RT_EXIT_INTERNAL, "a product takes ends that were not fetched");
@@ -157,21 +157,21 @@ static void multiply_groups(bd_rt *rt, record_kind kind, const bd_rt_grouped *s,
 
 void bd_rt_grouped_rows(bd_rt *rt, const bd_rt_grouped *s, const void *x, const void *w,
                         const int32_t *ends, void *y) {
-  const int64_t elements[] = {s->batch * s->rows * s->k, s->groups * s->k * s->n};
+  const int64_t elements[] = {s->rows * s->k, s->groups * s->k * s->n};
   record_operand operands[MOST_OPERANDS] = {
-      record_reads(rt, x, span(s->dtype, s->batch, s->x_batch, s->rows, s->x_row, s->k, 1)),
+      record_reads(rt, x, span(s->dtype, 1, 0, s->rows, s->x_row, s->k, 1)),
       record_reads(rt, w, span(s->dtype, s->groups, s->w_group, s->k, s->w_k, s->n, s->w_n)),
-      record_writes(rt, y, span(s->out_dtype, s->batch, s->y_batch, s->rows, s->y_row, s->n, 1))};
+      record_writes(rt, y, span(s->out_dtype, 1, 0, s->rows, s->y_row, s->n, 1))};
   multiply_groups(rt, RECORD_GROUPED_ROWS, s, elements, operands, ends);
 }
 
 void bd_rt_grouped_weights(bd_rt *rt, const bd_rt_grouped *s, const void *x, const void *y,
                            const int32_t *ends, void *w) {
   const int64_t bytes = span(s->out_dtype, s->groups, s->w_group, s->k, s->w_k, s->n, s->w_n);
-  const int64_t elements[] = {s->batch * s->rows * s->k, s->batch * s->rows * s->n};
+  const int64_t elements[] = {s->rows * s->k, s->rows * s->n};
   record_operand operands[MOST_OPERANDS] = {
-      record_reads(rt, x, span(s->dtype, s->batch, s->x_batch, s->rows, s->x_row, s->k, 1)),
-      record_reads(rt, y, span(s->dtype, s->batch, s->y_batch, s->rows, s->y_row, s->n, 1)),
+      record_reads(rt, x, span(s->dtype, 1, 0, s->rows, s->x_row, s->k, 1)),
+      record_reads(rt, y, span(s->dtype, 1, 0, s->rows, s->y_row, s->n, 1)),
       s->accumulate ? record_updates(rt, w, bytes) : record_writes(rt, w, bytes)};
   multiply_groups(rt, RECORD_GROUPED_WEIGHTS, s, elements, operands, ends);
 }

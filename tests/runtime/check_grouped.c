@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUPS = 5, BATCH = 3 };
+enum { GROUPS = 5 };
 
 // Of x, y and w, strides included.
 typedef struct sizes {
@@ -21,27 +21,24 @@ typedef struct sizes {
 } sizes;
 
 static bd_rt_grouped shape_of(int64_t rows, int64_t n, int64_t k, int transposed, sizes *out) {
-  bd_rt_grouped s = {.batch = BATCH, .rows = rows, .groups = GROUPS, .n = n, .k = k, .grain = 1};
-  s.x_row = k + 3, s.x_batch = (rows + 1) * s.x_row;
-  s.y_row = n + 2, s.y_batch = (rows + 2) * s.y_row;
+  bd_rt_grouped s = {.rows = rows, .groups = GROUPS, .n = n, .k = k, .grain = 1};
+  s.x_row = k + 3, s.y_row = n + 2;
   s.w_k = transposed ? 1 : n + 1, s.w_n = transposed ? k + 1 : 1;
   s.w_group = (transposed ? n : k) * (transposed ? k + 1 : n + 1) + 5;
-  *out = (sizes){BATCH * s.x_batch, BATCH * s.y_batch, GROUPS * s.w_group};
+  *out = (sizes){rows * s.x_row, rows * s.y_row, GROUPS * s.w_group};
   return s;
 }
 
 // Ends of groups: uneven, with an empty one; all rows in one group; none; and what is no ends at
 // all.
-static void fill_ends(int way, int64_t rows, int32_t ends[BATCH * GROUPS]) {
-  for (int b = 0; b < BATCH; b++)
-    for (int g = 0; g < GROUPS; g++) {
-      const int64_t even = rows * (g + 1) / GROUPS;
-      ends[b * GROUPS + g] =
-          (int32_t)(way == 0   ? (g == 2 ? rows * 2 / GROUPS : even - b)
-                    : way == 1 ? (g < b + 1 ? 0 : rows)
-                    : way == 2 ? 0
-                               : (g * 7919 + b * 31) % (2 * rows + 3) - rows / 2);
-    }
+static void fill_ends(int way, int64_t rows, int32_t ends[GROUPS]) {
+  for (int g = 0; g < GROUPS; g++) {
+    const int64_t even = rows * (g + 1) / GROUPS;
+    ends[g] = (int32_t)(way == 0   ? (g == 2 ? rows * 2 / GROUPS : even - 1)
+                        : way == 1 ? (g < 2 ? 0 : rows)
+                        : way == 2 ? 0
+                                   : g * 7919 % (2 * rows + 3) - rows / 2);
+  }
 }
 
 // The group of a row, or GROUPS; ends are rounded up to the grain.
@@ -54,16 +51,14 @@ static int group_of(const bd_rt_grouped *s, const int32_t *ends, int64_t row) {
 
 static void expect_rows(const bd_rt_grouped *s, const float *x, const float *w, const int32_t *ends,
                         float *y) {
-  for (int64_t b = 0; b < s->batch; b++)
-    for (int64_t r = 0; r < s->rows; r++)
-      for (int64_t j = 0; j < s->n; j++) {
-        const int g = group_of(s, ends + b * GROUPS, r);
-        double sum = 0;
-        for (int64_t c = 0; g < GROUPS && c < s->k; c++)
-          sum += (double)x[b * s->x_batch + r * s->x_row + c] *
-                 w[g * s->w_group + c * s->w_k + j * s->w_n];
-        y[b * s->y_batch + r * s->y_row + j] = (float)sum;
-      }
+  for (int64_t r = 0; r < s->rows; r++)
+    for (int64_t j = 0; j < s->n; j++) {
+      const int g = group_of(s, ends, r);
+      double sum = 0;
+      for (int64_t c = 0; g < GROUPS && c < s->k; c++)
+        sum += (double)x[r * s->x_row + c] * w[g * s->w_group + c * s->w_k + j * s->w_n];
+      y[r * s->y_row + j] = (float)sum;
+    }
 }
 
 static void expect_weights(const bd_rt_grouped *s, const float *x, const float *y,
@@ -73,11 +68,8 @@ static void expect_weights(const bd_rt_grouped *s, const float *x, const float *
       for (int64_t j = 0; j < s->n; j++) {
         float *const at = &w[g * s->w_group + c * s->w_k + j * s->w_n];
         double sum = s->accumulate ? *at : 0;
-        for (int64_t b = 0; b < s->batch; b++)
-          for (int64_t r = 0; r < s->rows; r++)
-            if (group_of(s, ends + b * GROUPS, r) == g)
-              sum += (double)x[b * s->x_batch + r * s->x_row + c] *
-                     y[b * s->y_batch + r * s->y_row + j];
+        for (int64_t r = 0; r < s->rows; r++)
+          if (group_of(s, ends, r) == g) sum += (double)x[r * s->x_row + c] * y[r * s->y_row + j];
         *at = (float)sum;
       }
 }
@@ -123,9 +115,9 @@ static void round_all(int format, float *x, int64_t count, int64_t between, int6
 
 // The factors of a product in 8 bits.
 static void round_factors(const bd_rt_grouped *s, int weights, float *x, float *w, float *y) {
-  round_all(s->f8[0], x, s->batch, s->x_batch, s->rows, s->k, s->x_row, 1);
+  round_all(s->f8[0], x, 1, 0, s->rows, s->k, s->x_row, 1);
   if (weights)
-    round_all(s->f8[1], y, s->batch, s->y_batch, s->rows, s->n, s->y_row, 1);
+    round_all(s->f8[1], y, 1, 0, s->rows, s->n, s->y_row, 1);
   else
     round_all(s->f8[1], w, s->groups, s->w_group, s->k, s->n, s->w_k, s->w_n);
 }
@@ -136,7 +128,7 @@ static void drop(int dtype, void *taken) {
 
 // With `weights` x' y, else x w, into the third of the buffers.
 static void check_product(bd_rt *rt, bd_rt_grouped s, sizes size, int weights, int way) {
-  int32_t ends[BATCH * GROUPS];
+  int32_t ends[GROUPS];
   float *const x = numbers(size.x, 1), *const w = numbers(size.w, 2), *const y = numbers(size.y, 3);
   fill_ends(way, s.rows, ends);
   void *const a = take(s.dtype, x, size.x);
@@ -147,7 +139,7 @@ static void check_product(bd_rt *rt, bd_rt_grouped s, sizes size, int weights, i
   float *const expected = numbers(count, 4), *const got = numbers(count, 5);
   memcpy(expected, result, (size_t)count * sizeof *expected);
   if (bd_rt_is_f8_grouped(&s)) round_factors(&s, weights, x, w, y);
-  const int32_t *const there = bd_rt_fetch_ends(rt, 0, ends, BATCH * GROUPS);
+  const int32_t *const there = bd_rt_fetch_ends(rt, 0, ends, GROUPS);
   if (weights) {
     expect_weights(&s, x, y, ends, expected);
     bd_rt_grouped_weights(rt, &s, a, b, there, out);
@@ -181,8 +173,7 @@ static void check_grains(bd_rt *rt, int64_t rows, int64_t n, int64_t k, int64_t 
   for (int way = 0; way < 4; way++)
     for (int variant = 0; variant < 6; variant++) {
       const int weights = variant >= 2, transposed = variant % 2;
-      bd_rt_grouped s = {.batch = BATCH,
-                         .rows = rows,
+      bd_rt_grouped s = {.rows = rows,
                          .groups = GROUPS,
                          .n = n,
                          .k = k,
@@ -191,14 +182,13 @@ static void check_grains(bd_rt *rt, int64_t rows, int64_t n, int64_t k, int64_t 
                          .dtype = BD_RT_BF16};
       s.f8[0] = weights || !transposed ? BD_RT_E4M3 : BD_RT_E5M2;
       s.f8[1] = weights ? BD_RT_E5M2 : BD_RT_E4M3;
-      s.x_row = k + 3, s.x_batch = (rows + 1) * s.x_row;
-      s.y_row = n + 16, s.y_batch = (rows + 2) * s.y_row;
+      s.x_row = k + 3, s.y_row = n + 16;
       s.w_k = transposed ? 1 : n + 16, s.w_n = transposed ? k + 16 : 1;
       s.w_group = (transposed ? n : k) * (transposed ? k + 16 : n + 16) + 5;
       s.out_dtype = way % 2 ? BD_RT_F32 : BD_RT_BF16;
       check_true("what is in 8 bits", bd_rt_is_f8_grouped(&s) == in_8_bits);
-      check_product(rt, s, (sizes){BATCH * s.x_batch, BATCH * s.y_batch, GROUPS * s.w_group},
-                    weights, way);
+      check_product(rt, s, (sizes){rows * s.x_row, rows * s.y_row, GROUPS * s.w_group}, weights,
+                    way);
     }
 }
 

@@ -2,6 +2,8 @@
 
 #include "ir/element.h"
 #include "ir/memory.h"
+#include "ir/pool.h"
+#include "tests/unit/samples.h"
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
@@ -79,8 +81,8 @@ int kernel_parse_params(bd_ctx *ctx, bd_function *function, bd_op_kind kind, con
       at++;
     }
     while (*at && *at != ' ') {
-      char *end;
-      type.dims[type.rank++] = strtoll(at, &end, 10);
+      char *end = (char *)(uintptr_t)(at + 1);
+      type.dims[type.rank++] = *at == 'B' ? BD_DIM_BATCH : strtoll(at, &end, 10);
       at = end + (*end == ',');
     }
     out[count++] = bd_function_add_param(ctx, function, NULL, type);
@@ -106,7 +108,7 @@ void kernel_run_make(bd_ctx *ctx, const kernel_case *from, bd_dtype real, char l
                      int number, kernel_run *r) {
   *r = (kernel_run){.from = from, .loop = -1, .module = bd_module_create(ctx, BD_STAGE_SPMD, "m")};
   r->module->mesh = (bd_mesh){.axes = 2, .size = {1, letter ? KERNEL_RANKS : 1}};
-  r->module->micro_batch = 1;
+  r->module->micro_batch = KERNEL_SAMPLES;
   r->module->cuda = cuda;
   r->function = bd_function_create(ctx, "f");
   bd_id in[BD_MAX_OPERANDS], out[BD_MAX_RESULTS];
@@ -128,7 +130,7 @@ void kernel_run_make(bd_ctx *ctx, const kernel_case *from, bd_dtype real, char l
     split[1] = (int8_t)r->loop;
     split[0] = r->map.loop[r->loop].within;
     if (split[0] >= 0) r->module->mesh.size[0] = (int)r->map.loop[split[0]].extent;
-    assert_true(bd_split_nested(&r->map, &r->module->mesh, 1, split, 1));
+    assert_true(bd_split_nested(&r->map, &r->module->mesh, KERNEL_SAMPLES, split, 1));
   }
   for (int i = 0; i < op->in_count; i++)
     r->function->values[in[i]].sharding = bd_split_operand(&r->map, &r->module->mesh, split, i);
@@ -150,9 +152,10 @@ typedef struct part {
 static part part_of(const kernel_run *r, bd_id id, int rank) {
   const bd_value *v = &r->function->values[id];
   const bd_mesh *mesh = &r->module->mesh;
-  part p = {.local = bd_local_type(mesh, &v->sharding, &v->type, 1)};
+  part p = {.local = bd_local_type(mesh, &v->sharding, &v->type, KERNEL_SAMPLES)};
   for (int d = 0; d < v->type.rank; d++)
-    bd_local_range(mesh, &v->sharding, d, v->type.dims[d], rank, &p.start[d], &p.count[d]);
+    bd_local_range(mesh, &v->sharding, d, bd_extent(v->type.dims[d], KERNEL_SAMPLES), rank,
+                   &p.start[d], &p.count[d]);
   return p;
 }
 
@@ -174,9 +177,17 @@ static bool is_lowest(const kernel_run *r, const bd_type *type, int64_t element,
   return u < 0.05 || (r->from->kind == BD_OP_LSE && element < type->dims[type->rank - 1]);
 }
 
+// With the samples of all ranks.
+static bd_type whole_type(const kernel_run *r, bd_id id) {
+  bd_type type = r->function->values[id].type;
+  for (int d = 0; d < type.rank; d++)
+    type.dims[d] = bd_extent(type.dims[d], KERNEL_SAMPLES);
+  return type;
+}
+
 static bd_tensor make_operand(bd_ctx *ctx, const kernel_run *r, int operand, uint64_t *state) {
-  bd_tensor t = {.type = r->function->values[r->function->ops[0].in[operand]].type};
-  int64_t count = bd_type_elements(&t.type, 1);
+  bd_tensor t = {.type = whole_type(r, r->function->ops[0].in[operand])};
+  int64_t count = bd_type_elements(&t.type, KERNEL_SAMPLES);
   t.data = BD_NEW_ARRAY(ctx->arena, double, count);
   const char *shape = r->from->shapes;
   for (int i = 0; i < operand; i++)
@@ -200,8 +211,32 @@ static bd_tensor make_operand(bd_ctx *ctx, const kernel_run *r, int operand, uin
 }
 
 static void round_all(bd_tensor *tensor) {
-  for (int64_t i = 0; i < bd_type_elements(&tensor->type, 1); i++)
+  for (int64_t i = 0; i < bd_type_elements(&tensor->type, KERNEL_SAMPLES); i++)
     tensor->data[i] = bd_dtype_round(tensor->type.dtype, tensor->data[i]);
+}
+
+static int64_t samples_of_rank(const kernel_run *r) {
+  bool cut = r->loop >= 0 && r->map.loop[r->loop].extent == BD_DIM_BATCH;
+  return cut ? KERNEL_SAMPLES / KERNEL_RANKS : KERNEL_SAMPLES;
+}
+
+// Of every sample a queue whose items have chosen one group each, or none, and of a rank's samples
+// where their rows in each group begin, groups at multiples of 4.
+static void queue_items(const kernel_run *r, bd_tensor *in) {
+  int64_t items = in[0].type.dims[1], groups = in[0].type.dims[2], own = samples_of_rank(r);
+  for (int64_t b = 0; b < KERNEL_SAMPLES; b++)
+    for (int64_t i = 0; i < items; i++)
+      for (int64_t e = 0; e < groups; e++) {
+        double *at = &in[0].data[(b * items + i) * groups + e];
+        int64_t chosen = (b * 5 + i * i * 7 + i / 3) % (groups + 2);
+        *at = (double)(e == chosen) + (i ? at[-groups] : 0);
+      }
+  for (int64_t first = 0; first < KERNEL_SAMPLES; first += own)
+    for (int64_t e = 0, next = 0; e < groups; e++, next = (next + 3) / 4 * 4)
+      for (int64_t b = first; b < first + own; b++) {
+        in[1].data[b * groups + e] = (double)next;
+        next += (int64_t)in[0].data[((b + 1) * items - 1) * groups + e];
+      }
 }
 
 // Statistics must belong to the operands that they are of.
@@ -209,8 +244,10 @@ static void fix_operands(const kernel_run *r, bd_tensor *in, bd_arena *arena,
                          const bd_random_key *key) {
   bd_op_kind kind = r->from->kind;
   bd_op op = {.kind = BD_OP_LSE};
-  if (kind == BD_OP_SEARCH) { // a list that grows
-    int64_t count = bd_type_elements(&in[0].type, 1);
+  if (kind == BD_OP_ROW_ITEMS) {
+    queue_items(r, in);
+  } else if (kind == BD_OP_SEARCH) { // a list that grows
+    int64_t count = bd_type_elements(&in[0].type, KERNEL_SAMPLES);
     bd_tensor steps = {.type = in[0].type, .data = BD_NEW_ARRAY(arena, double, count)};
     for (int64_t i = 0; i < count; i++)
       steps.data[i] = fabs(fmod(in[0].data[i], 2));
@@ -226,7 +263,7 @@ static void fix_operands(const kernel_run *r, bd_tensor *in, bd_arena *arena,
     op.kind = biased ? BD_OP_RELATIVE_ATTENTION : BD_OP_ATTENTION;
     if (biased) forward[3] = in[6];
     for (int i = 4; i < 6; i++)
-      memset(in[i].data, 0, (size_t)bd_type_elements(&in[i].type, 1) * sizeof(double));
+      memset(in[i].data, 0, (size_t)bd_type_elements(&in[i].type, KERNEL_SAMPLES) * sizeof(double));
     bd_op_get_eval(op.kind)(&op, forward, in + 4, key, arena);
     round_all(&in[4]);
     round_all(&in[5]);
@@ -242,7 +279,7 @@ static double poison_of(bd_dtype dtype) {
 static char *local_buffer(bd_ctx *ctx, const kernel_run *r, bd_id id, int rank,
                           const bd_tensor *whole) {
   part p = part_of(r, id, rank);
-  int64_t count = bd_type_elements(&p.local, 1);
+  int64_t count = bd_type_elements(&p.local, KERNEL_SAMPLES);
   char *buffer = bd_arena_alloc(ctx->arena, (size_t)(count * bd_dtype_bytes(p.local.dtype)));
   for (int64_t i = 0; i < count; i++) {
     int64_t element = whole ? logical_element(&p, &whole->type, i) : -1;
@@ -254,7 +291,7 @@ static char *local_buffer(bd_ctx *ctx, const kernel_run *r, bd_id id, int rank,
 
 static void fill_range(const kernel_run *r, int rank, int64_t *range) {
   for (int i = 0; i < r->map.loops; i++) {
-    int64_t extent = r->map.loop[i].extent;
+    int64_t extent = bd_extent(r->map.loop[i].extent, KERNEL_SAMPLES);
     bd_sharding along = {.at = {r->split[0] == i ? 0 : -1, r->split[1] == i ? 0 : -1, -1, -1}};
     bd_local_range(&r->module->mesh, &along, 0, extent, rank, &range[2 * i], &range[2 * i + 1]);
   }
@@ -270,7 +307,7 @@ static void take_result(const kernel_run *r, bd_id id, int rank, const char *buf
                         bd_tensor *whole, bool *seen) {
   part p = part_of(r, id, rank);
   int how = r->function->values[id].sharding.at[1];
-  int64_t count = bd_type_elements(&p.local, 1);
+  int64_t count = bd_type_elements(&p.local, KERNEL_SAMPLES);
   for (int64_t i = 0; i < count; i++) {
     int64_t e = logical_element(&p, &whole->type, i);
     if (e < 0) continue;
@@ -281,7 +318,7 @@ static void take_result(const kernel_run *r, bd_id id, int rank, const char *buf
 }
 
 static void compare(const kernel_run *r, const bd_tensor *want, const bd_tensor *got, int result) {
-  int64_t count = bd_type_elements(&want->type, 1);
+  int64_t count = bd_type_elements(&want->type, KERNEL_SAMPLES);
   // Attention sums products of sums: in f32, but for weights of halves, which GPUs round to halves.
   bool attention = bd_op_attends(r->from->kind);
   double largest = 0, slack = attention ? 8 : 1;
@@ -309,7 +346,7 @@ static void compare(const kernel_run *r, const bd_tensor *want, const bd_tensor 
 
 int64_t kernel_value_bytes(const kernel_run *r, bd_id id) {
   bd_type local = part_of(r, id, 0).local;
-  return bd_type_elements(&local, 1) * bd_dtype_bytes(local.dtype);
+  return bd_type_elements(&local, KERNEL_SAMPLES) * bd_dtype_bytes(local.dtype);
 }
 
 typedef struct check {
@@ -340,6 +377,24 @@ static void run_rank(const check *c, int rank, const bd_tensor *in, const bd_rt_
     take_result(r, k->out[i], rank, buffers[k->in_count + i], &got[i], seen[i]);
 }
 
+// The reference: of what counts over samples, with those of a rank at a time.
+static void evaluate(bd_ctx *ctx, const kernel_run *r, const bd_tensor *in, bd_tensor *want,
+                     const bd_random_key *key) {
+  const bd_op *op = &r->function->ops[0];
+  if (!bd_op_pools(op)) {
+    bd_op_get_eval(op->kind)(op, in, want, key, ctx->arena);
+    return;
+  }
+  int64_t count = samples_of_rank(r);
+  for (int64_t first = 0; first < KERNEL_SAMPLES; first += count) {
+    bd_tensor own[BD_MAX_OPERANDS], made = samples_take(ctx, &want[0], first, count);
+    for (int i = 0; i < op->in_count; i++)
+      own[i] = samples_take(ctx, &in[i], first, count);
+    bd_op_get_eval(op->kind)(op, own, &made, key, ctx->arena);
+    samples_put(&want[0], first, &made);
+  }
+}
+
 void kernel_run_check(bd_ctx *ctx, const kernel_run *r, uint64_t seed, kernel_executor execute,
                       void *user) {
   const check c = {ctx, r, execute, user};
@@ -352,13 +407,13 @@ void kernel_run_check(bd_ctx *ctx, const kernel_run *r, uint64_t seed, kernel_ex
     in[i] = make_operand(ctx, r, i, &seed);
   fix_operands(r, in, ctx->arena, &key);
   for (int i = 0; i < op->out_count; i++) {
-    want[i].type = got[i].type = r->function->values[op->out[i]].type;
-    int64_t count = bd_type_elements(&want[i].type, 1);
+    want[i].type = got[i].type = whole_type(r, op->out[i]);
+    int64_t count = bd_type_elements(&want[i].type, KERNEL_SAMPLES);
     want[i].data = BD_NEW_ARRAY(ctx->arena, double, count);
     got[i].data = BD_NEW_ARRAY(ctx->arena, double, count);
     seen[i] = BD_NEW_ARRAY(ctx->arena, bool, count);
   }
-  bd_op_get_eval(op->kind)(op, in, want, &key, ctx->arena);
+  evaluate(ctx, r, in, want, &key);
   for (int rank = 0; rank < bd_mesh_devices(&r->module->mesh); rank++)
     run_rank(&c, rank, in, &random, got, seen);
   for (int i = 0; i < op->out_count; i++)

@@ -6,14 +6,15 @@
 #include "ir/interpret.h"
 #include "runtime/braid_rt_abi.h"
 
-enum { KERNEL_RANKS = 3 };
+enum { KERNEL_RANKS = 3, KERNEL_SAMPLES = 6 };
 
 typedef struct kernel_case {
   bd_op_kind kind;
   const char
       *shapes; // operands separated by spaces; 'i' before indices; 'p' before what is positive; 'w'
                // before what is far apart, and -inf here and there; a
-               // type and a colon before elements that are not reals of the run's type
+               // type and a colon before elements that are not reals of the run's type; 'B' for the
+               // KERNEL_SAMPLES samples of all ranks
   const char *attributes; // "name=value ..."; the value's form gives the kind
   const char *letters;    // loops to split in turn; one that runs within another, in each of that one
 } kernel_case;

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { MAX_RUNS = 768, HALF_TYPES = 2 };
+enum { MAX_RUNS = 832, HALF_TYPES = 2 };
 
 static const bd_dtype half_types[HALF_TYPES] = {BD_BF16, BD_F16};
 

@@ -1,4 +1,6 @@
 #include "tests/unit/ir/support_spmd.h"
+#include "ir/pool.h"
+#include "tests/unit/samples.h"
 
 #include <assert.h>
 #include <math.h>
@@ -194,6 +196,33 @@ static void check_operands(bd_ctx *ctx, const bd_module *module, const bd_functi
   }
 }
 
+// Whether an operand or result of an op has samples, of which a rank holds some.
+static bool has_samples(const bd_value *value) {
+  return value->type.rank > 0 && value->type.dims[0] == BD_DIM_BATCH;
+}
+
+// On the samples that the rank holds alone, counted from its first on.
+static void evaluate_pool(bd_ctx *ctx, const bd_module *module, const bd_function *function,
+                          const bd_op *op, int rank, const bd_random_key *key, const bd_tensor *in,
+                          bd_tensor *out) {
+  bd_tensor own_in[BD_MAX_OPERANDS], own_out[BD_MAX_RESULTS];
+  int64_t first = 0, count = 0;
+  for (int k = 0; k < op->in_count; ++k) {
+    const bd_value *value = &function->values[op->in[k]];
+    own_in[k] = in[k];
+    if (!has_samples(value)) continue;
+    bd_local_range(&module->mesh, &value->sharding, 0, module->micro_batch, rank, &first, &count);
+    own_in[k] = samples_take(ctx, &in[k], first, count);
+  }
+  for (int k = 0; k < op->out_count; ++k)
+    own_out[k] = has_samples(&function->values[op->out[k]])
+                     ? samples_take(ctx, &out[k], first, count)
+                     : out[k];
+  bd_op_get_eval(op->kind)(op, own_in, own_out, key, ctx->arena);
+  for (int k = 0; k < op->out_count; ++k)
+    if (has_samples(&function->values[op->out[k]])) samples_put(&out[k], first, &own_out[k]);
+}
+
 static void run_op(bd_ctx *ctx, const bd_module *module, const bd_function *function,
                    const bd_op *op, const bd_random_key *key, spmd_value *values) {
   int ranks = bd_mesh_devices(&module->mesh);
@@ -209,7 +238,10 @@ static void run_op(bd_ctx *ctx, const bd_module *module, const bd_function *func
       out[k].type = bound(module, function->values[op->out[k]].type);
       out[k].data = BD_NEW_ARRAY(ctx->arena, double, elements_of(&out[k].type));
     }
-    bd_op_get_eval(op->kind)(op, in, out, key, ctx->arena);
+    if (bd_op_pools(op))
+      evaluate_pool(ctx, module, function, op, r, key, in, out);
+    else
+      bd_op_get_eval(op->kind)(op, in, out, key, ctx->arena);
     for (int k = 0; k < op->out_count; ++k) {
       mask(module, &function->values[op->out[k]].sharding, r, 0, &out[k]);
       values[op->out[k]].rank[r] = out[k];

@@ -2,6 +2,7 @@
 // backward function gives is compared with the interpreter's differences in float64.
 #include "ir/interpret.h"
 #include "ir/passes/autodiff.h"
+#include "ir/pool.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +10,7 @@
 
 #include <cmocka.h>
 
-enum { MAX_ATTRS = 8, MOST_OPERANDS = 4 };
+enum { MAX_ATTRS = 8, MOST_OPERANDS = 4, SAMPLES = 3 };
 
 typedef struct gradient_case {
   bd_op_kind kind;
@@ -162,6 +163,14 @@ static const gradient_case cases[] = {
      .in = {F(3, 4), I(3, 2, 3, 1), I(3, 4, 6)},
      {INT("rows", 1)},
      .indices = 4},
+    {.kind = BD_OP_ROUTE,
+     .in = {F(BD_DIM_BATCH, 5, 3), I(BD_DIM_BATCH, 4, 2), I(BD_DIM_BATCH, 5, 24)},
+     {INT("rows", 1), INT("pooled", 1)},
+     .indices = 17},
+    {.kind = BD_OP_ROUTE,
+     .in = {F(BD_DIM_BATCH, 4, 2), I(BD_DIM_BATCH, 3, 1), I(BD_DIM_BATCH, 4, 9)},
+     {INT("rows", 1), INT("inverse", 1), INT("pooled", 1)},
+     .indices = 12},
     {.kind = BD_OP_TOPK, .in = {F(3, 5)}, {INT("k", 2)}},
     {.kind = BD_OP_TOPK, .in = {F(4)}, {INT("k", 3), INT("largest", 0)}},
     {.kind = BD_OP_CONTRACT, .in = {F(2, 3, 4), F(4, 5)}, {TEXT("rule", "btc,cn->btn")}},
@@ -174,11 +183,11 @@ static const gradient_case cases[] = {
     {.kind = BD_OP_RMSNORM, .in = {F(2, 3, 6), F(6)}, {REAL("eps", 1e-5)}},
     {.kind = BD_OP_RMSNORM, .in = {F(5), F(5)}, {REAL("eps", 1e-2)}},
     {.kind = BD_OP_RMSNORM, .in = {F(2, 5), F(5)}, {REAL("eps", 1e-2), REAL("base", 1)}},
-    {.kind = BD_OP_GROUPED_CONTRACT, .in = {F(3, 5, 2), F(3, 2, 4), I(3, 3)}, .indices = 7},
+    {.kind = BD_OP_GROUPED_CONTRACT, .in = {F(3, 5, 2), F(3, 2, 4), I(3, 3)}, .indices = 18},
     {.kind = BD_OP_GROUPED_CONTRACT,
      .in = {F(3, 5, 4), F(3, 2, 4), I(3, 3)},
      {INT("transpose", 1)},
-     .indices = 7},
+     .indices = 18},
     {.kind = BD_OP_EMBED, .in = {F(5, 3), I(2, 4)}, .indices = 5},
     {.kind = BD_OP_EMBED, .in = {F(4, 2), I(7)}, .indices = 4},
     {.kind = BD_OP_ROPE, .in = {F(2, 3, 2, 6)}, {REAL("theta", 100)}},
@@ -298,6 +307,8 @@ static double random_real(int *position, double low, double high) {
 }
 
 static bd_tensor random_tensor(bd_ctx *ctx, const gradient_case *c, bd_type type, int *position) {
+  for (int d = 0; d < type.rank; d++)
+    type.dims[d] = bd_extent(type.dims[d], SAMPLES);
   int64_t count = bd_type_elements(&type, 1);
   bd_tensor tensor = {type, BD_NEW_ARRAY(ctx->arena, double, count)};
   double low = c->positive ? 0.5 : -1.5;
@@ -381,8 +392,8 @@ static void compare_average(const bd_tensor *in, const bd_tensor *gradient) {
 }
 
 // Of the places that read rows, what `back` is to say: which read each of them.
-static void name_readers(const bd_tensor *to, bd_tensor *back) {
-  int64_t batch = to->type.dims[0], named = to->type.dims[to->type.rank - 1];
+static void name_readers(bool pooled, const bd_tensor *to, bd_tensor *back) {
+  int64_t batch = pooled ? 1 : to->type.dims[0], named = to->type.dims[to->type.rank - 1];
   int64_t most = back->type.dims[back->type.rank - 1];
   int64_t reads = bd_type_elements(&to->type, 1) / batch;
   int64_t rows = bd_type_elements(&back->type, 1) / batch / most;
@@ -408,7 +419,7 @@ static void check_case(const gradient_case *c) {
     in[i] = random_tensor(ctx, c, c->in[i], &position);
     gradients += need[i] = bd_dtype_is_float(c->in[i].dtype);
   }
-  if (c->kind == BD_OP_ROUTE) name_readers(&in[1], &in[2]);
+  if (c->kind == BD_OP_ROUTE) name_readers(bd_op_pools(&f->ops[0]), &in[1], &in[2]);
   bd_tensor weights = random_tensor(ctx, c, f->values[f->results[0]].type, &position);
   assert_int_equal(bd_autodiff_function(ctx, f, need, &has, "f.grad", &backward), BD_OK);
   assert_int_equal(backward->result_count, gradients);

@@ -188,6 +188,65 @@ static void test_search(void **state) {
   expect_fail(b, BD_OP_SEARCH, "dim is 0, which is not a dimension of fixed extent");
 }
 
+// What counts over samples is cut by them, each rank having a pool of its own.
+static void test_pools(void **state) {
+  bench *b = *state;
+  operand(b, BD_I32, DIMS(B, 8));
+  set_int(b, "dim", 0);
+  set_int(b, "pooled", 1);
+  expect_type(b, make(b, BD_OP_CUMSUM), BD_I32, DIMS(B, 8));
+  assert_int_equal(loop_of(b, 'A')->kind, BD_LOOP_PARALLEL);
+  assert_int_equal(at_operand(b, 'A', 0), 0);
+  b->attrs[0] = bd_attr_int(b->ctx, "dim", 1);
+  expect_fail(b, BD_OP_CUMSUM, "pooled sums are of integers along the batch, dimension 0, not along "
+                               "dimension 1 of i32[B,8]");
+  set_int(b, "places", 9);
+  expect_type(b, make(b, BD_OP_SEARCH), BD_I32, DIMS(B, 9));
+  fresh(b);
+  operand(b, BD_F32, DIMS(B, 8));
+  set_int(b, "dim", 0);
+  set_int(b, "pooled", 1);
+  expect_fail(b, BD_OP_CUMSUM, "dimension 0 of f32[B,8]");
+  fresh(b);
+  operand(b, BD_I32, DIMS(6, 8));
+  set_int(b, "dim", 1);
+  set_int(b, "places", 9);
+  set_int(b, "pooled", 1);
+  expect_fail(b, BD_OP_SEARCH, "the first dimension of operand 1, i32[6,8], is not the batch");
+  fresh(b);
+  operand(b, BD_F32, DIMS(5, 10, 6));
+  operand(b, BD_I32, DIMS(5, 7, 2));
+  operand(b, BD_I32, DIMS(5, 10, 1));
+  set_int(b, "pooled", 1);
+  expect_fail(b, BD_OP_ROUTE, "the first dimension of operand 1, f32[5,10,6], is not the batch");
+}
+
+static void test_row_items(void **state) {
+  bench *b = *state;
+  operand(b, BD_I32, DIMS(B, 20, 6));
+  operand(b, BD_I32, DIMS(B, 6));
+  set_int(b, "rows", 24);
+  expect_type(b, make(b, BD_OP_ROW_ITEMS), BD_I32, DIMS(B, 24));
+  assert_int_equal(at_operand(b, 'b', 1), 0);
+  assert_int_equal(at_result(b, 'r', 0), 1);
+  assert_int_equal(loop_of(b, 'i')->kind, BD_LOOP_WHOLE);
+  assert_true(loop_of(b, 'i')->gather && loop_of(b, 'e')->gather);
+  operand(b, BD_I32, DIMS(B, 7));
+  b->in[1] = b->in[2];
+  b->in_count = 2;
+  expect_fail(b, BD_OP_ROW_ITEMS, "'e' of rule");
+  fresh(b);
+  operand(b, BD_I32, DIMS(4, 20, 6));
+  operand(b, BD_I32, DIMS(4, 6));
+  set_int(b, "rows", 24);
+  expect_fail(b, BD_OP_ROW_ITEMS, "dimension 1 of operand 1 has extent 4, expected B");
+  fresh(b);
+  operand(b, BD_I64, DIMS(B, 20, 6));
+  operand(b, BD_I64, DIMS(B, 6));
+  set_int(b, "rows", 24);
+  expect_fail(b, BD_OP_ROW_ITEMS, "operand 1 must hold i32, not i64");
+}
+
 static void test_windows(void **state) {
   bench *b = *state;
   operand(b, BD_F32, DIMS(B, 3, 9, 8));
@@ -232,7 +291,7 @@ static void test_topk(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_element_types), TEST(test_constants), TEST(test_steps),  TEST(test_concat),
-      TEST(test_reductions),    TEST(test_lookups),   TEST(test_routes), TEST(test_search),
+      TEST(test_reductions),    TEST(test_lookups),   TEST(test_routes), TEST(test_search), TEST(test_pools), TEST(test_row_items),
       TEST(test_windows),       TEST(test_topk),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include "ir/partition.h"
 #include "ir/partition_values.h"
 #include "ir/pass.h"
+#include "ir/pool.h"
 #include "ir/print.h"
 #include "tests/unit/ir/primitives.h"
 #include "tests/unit/ir/support_spmd.h"
@@ -64,6 +65,50 @@ static void random_split(const bd_mesh *mesh, int64_t batch, const bd_index_map 
   }
 }
 
+static char sample_letter(const bd_index_map *map) {
+  for (int i = 0; i < map->loops; ++i)
+    if (map->loop[i].extent == BD_DIM_BATCH) return map->loop[i].letter;
+  return '-';
+}
+
+// Of what counts over samples, ops and forms have these cut along the same axes.
+static void cut_pools(bd_ctx *ctx, const bd_mesh *mesh, const bd_function *f, unsigned axes,
+                      bd_strategy *s) {
+  const bool *pooled = bd_pooled_values(ctx, f, NULL);
+  for (int i = 0; i < f->op_count; ++i) {
+    const bd_op *op = &f->ops[i];
+    bd_index_map map;
+    bd_type types[BD_MAX_RESULTS];
+    bool any = bd_op_pools(op);
+    for (int k = 0; k < op->in_count; ++k)
+      any = any || pooled[op->in[k]];
+    if (!any) continue;
+    assert_int_equal(bd_op_infer(ctx, f, op, &map, types), BD_OK);
+    char letter = sample_letter(&map);
+    assert_true(letter != '-');
+    for (int axis = 0; axis < mesh->axes; ++axis) {
+      char *at = &s->split[i][axis];
+      *at = axes >> axis & 1u ? letter : *at == letter ? '-' : *at;
+    }
+  }
+  for (bd_id v = 0; v < f->value_count; ++v)
+    for (int axis = 0; pooled[v] && axis < mesh->axes; ++axis) {
+      int8_t *at = &s->form[v].at[axis];
+      *at = axes >> axis & 1u ? 0 : *at == 0 ? BD_REPLICATED : *at;
+    }
+}
+
+// Axes whose ranks have equal parts of a batch.
+static unsigned random_axes(const bd_mesh *mesh, int64_t batch) {
+  unsigned axes = 0;
+  for (int axis = 0; axis < mesh->axes; ++axis) {
+    if (batch % mesh->size[axis] != 0 || roll(2) == 0) continue;
+    axes |= 1u << axis;
+    batch /= mesh->size[axis];
+  }
+  return axes;
+}
+
 static bd_strategy random_strategy(bd_ctx *ctx, const bd_mesh *mesh, int64_t batch,
                                    const bd_function *f) {
   bd_strategy s = {.name = "variant", .function = f->name};
@@ -84,6 +129,7 @@ static bd_strategy random_strategy(bd_ctx *ctx, const bd_mesh *mesh, int64_t bat
     s.form[v] = random_form(mesh, &f->values[v].type, batch);
     s.saved[v] = roll(2) == 0;
   }
+  cut_pools(ctx, mesh, f, random_axes(mesh, batch), &s);
   return s;
 }
 
@@ -229,7 +275,7 @@ static void test_primitives(void **state) {
   try_graph(lookup_graph, 20);
   try_graph(windows_graph, 20);
   try_graph(heads_graph, 200); // many have no loop of attention cut
-  try_graph(grouped_graph, 20);
+  try_graph(grouped_graph, 60);
 }
 
 // Ranks that have parts of the queries swap halves of them where the strategy says so: always here,

@@ -270,8 +270,15 @@ static void test_edits_of_grouped_heads(void **unused) {
   try_edits("llama-tiny", 1, (const shape[]){{1, 2, {2, 2}}});
 }
 
+// Rows of experts that drop no token, which count over the samples of a rank.
+static void test_edits_of_experts(void **unused) {
+  (void)unused;
+  try_edits("tests/unit/planner/experts", 2, (const shape[]){{1, 1, {2}}, {1, 2, {2, 2}}});
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_edits),
+                                     cmocka_unit_test(test_edits_of_experts),
                                      cmocka_unit_test(test_edits_of_grouped_heads)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

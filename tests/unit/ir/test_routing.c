@@ -11,7 +11,7 @@
 #include "tests/unit/context.h"
 #include "tests/unit/random.h"
 
-enum { BATCH = 2, WIDTH = 3 };
+enum { MOST_SAMPLES = 3, WIDTH = 3 };
 
 typedef struct building {
   bd_ctx *ctx;
@@ -38,29 +38,33 @@ static void choose(const bd_routing *r, pattern pattern, int64_t token, double *
     out[k] = (double)((first + k * step) % r->experts);
 }
 
-// Of one sample: the token and weight of each row, the row of each choice, and the ends of experts.
+// The token and weight of each row, the row of each choice, and the ends of experts: rows are
+// sorted by expert, then by sample, then as the queue of the sample has them.
 typedef struct expected {
   int64_t *from, *to, *ends;
   double *weight;
 } expected;
 
-static expected sort(bd_ctx *ctx, const bd_routing *r, const double *chosen, const double *weights) {
-  int64_t rows = bd_routing_rows(r), grain = bd_routing_grain(r), row = 0;
+static expected sort(bd_ctx *ctx, const bd_routing *r, int64_t samples, const double *chosen,
+                     const double *weights) {
+  int64_t rows = samples * bd_routing_rows(r), grain = bd_routing_grain(r), row = 0;
+  int64_t count = r->sequence * r->choices;
   expected e = {BD_NEW_ARRAY(ctx->arena, int64_t, rows),
-                BD_NEW_ARRAY(ctx->arena, int64_t, r->sequence * r->choices),
+                BD_NEW_ARRAY(ctx->arena, int64_t, samples * count),
                 BD_NEW_ARRAY(ctx->arena, int64_t, r->experts),
                 BD_NEW_ARRAY(ctx->arena, double, rows)};
   for (int64_t i = 0; i < rows; ++i)
     e.from[i] = -1;
   for (int64_t expert = 0; expert < r->experts; ++expert) {
-    for (int64_t k = 0; k < r->choices; ++k)
-      for (int64_t t = 0; t < r->sequence; ++t) {
-        if ((int64_t)chosen[t * r->choices + k] != expert) continue;
-        assert_true(row < rows);
-        e.from[row] = t;
-        e.weight[row] = weights[t * r->choices + k];
-        e.to[t * r->choices + k] = row++;
-      }
+    for (int64_t i = 0; i < samples * count; ++i) {
+      int64_t sample = i / count, k = i % count / r->sequence, t = i % r->sequence;
+      int64_t choice = (sample * r->sequence + t) * r->choices + k;
+      if ((int64_t)chosen[choice] != expert) continue;
+      assert_true(row < rows);
+      e.from[row] = sample * r->sequence + t;
+      e.weight[row] = weights[choice];
+      e.to[choice] = row++;
+    }
     row = (row + grain - 1) / grain * grain;
     e.ends[expert] = row;
   }
@@ -70,10 +74,10 @@ static expected sort(bd_ctx *ctx, const bd_routing *r, const double *chosen, con
 
 typedef struct routed {
   bd_tensor in[3]; // choices, weights, tokens
-  bd_tensor *out;  // to, from, weight, ends, placed, combined
+  bd_tensor *out;  // to, from, weight, ends, placed, combined, expert
 } routed;
 
-static routed run(bd_ctx *ctx, bd_routing r, pattern pattern) {
+static routed run(bd_ctx *ctx, bd_routing r, int64_t samples, pattern pattern) {
   building b = {ctx, bd_function_create(ctx, "f")};
   bd_type types[] = {
       bd_type_make(BD_I64, 3, (int64_t[]){BD_DIM_BATCH, r.sequence, r.choices}),
@@ -89,19 +93,19 @@ static routed run(bd_ctx *ctx, bd_routing r, pattern pattern) {
   assert_int_equal(bd_routing_emit(&r, in[0], in[1], &ids), BD_OK);
   assert_int_equal(bd_routing_place(&r, &ids, in[2], &placed), BD_OK);
   assert_int_equal(bd_routing_return(&r, &ids, &types[3], placed, &combined), BD_OK);
-  bd_id results[] = {ids.to, ids.from, ids.weight, ids.ends, placed, combined};
-  for (int i = 0; i < 6; ++i)
+  bd_id results[] = {ids.to, ids.from, ids.weight, ids.ends, placed, combined, ids.expert};
+  for (int i = 0; i < 7; ++i)
     bd_function_add_result(ctx, b.function, results[i]);
   assert_int_equal(bd_routing_count(b.function), 1);
   assert_true(bd_routing_spare(b.function) == 0);
   for (int i = 0; i < 3; ++i) {
-    types[i].dims[0] = BATCH;
-    int64_t count = bd_type_elements(&types[i], BATCH);
+    types[i].dims[0] = samples;
+    int64_t count = bd_type_elements(&types[i], samples);
     out.in[i] = (bd_tensor){types[i], BD_NEW_ARRAY(ctx->arena, double, count)};
     for (int64_t e = 0; i > 0 && e < count; ++e)
       out.in[i].data[e] = (double)(1 + random_below(7));
   }
-  for (int64_t t = 0; t < BATCH * r.sequence; ++t)
+  for (int64_t t = 0; t < samples * r.sequence; ++t)
     choose(&r, pattern, t, &out.in[0].data[t * r.choices]);
   const bd_random_key key = {0};
   assert_int_equal(bd_interpret_function(ctx, NULL, b.function, out.in, &key, &out.out, NULL),
@@ -109,29 +113,40 @@ static routed run(bd_ctx *ctx, bd_routing r, pattern pattern) {
   return out;
 }
 
-static void check_sample(bd_ctx *ctx, const bd_routing *r, const routed *found, int64_t sample) {
-  int64_t rows = bd_routing_rows(r), choices = r->sequence * r->choices;
-  const double *weights = found->in[1].data + sample * choices;
-  const double *tokens = found->in[2].data + sample * r->sequence * WIDTH;
-  expected e = sort(ctx, r, found->in[0].data + sample * choices, weights);
-  for (int64_t i = 0; i < choices; ++i)
-    assert_true(found->out[0].data[sample * choices + i] == (double)e.to[i]);
-  for (int64_t i = 0; i < r->experts; ++i)
-    assert_true(found->out[3].data[sample * r->experts + i] == (double)e.ends[i]);
+static void check_rows(const bd_routing *r, int64_t samples, const routed *found, const expected *e) {
+  int64_t rows = samples * bd_routing_rows(r), expert = 0;
+  const double *tokens = found->in[2].data;
   for (int64_t i = 0; i < rows; ++i) {
-    assert_true(found->out[1].data[sample * rows + i] == (double)e.from[i]);
-    assert_true(found->out[2].data[sample * rows + i] == e.weight[i]);
+    while (expert < r->experts && e->ends[expert] <= i)
+      ++expert;
+    assert_true(found->out[6].data[i] == (double)expert);
+    assert_true(found->out[1].data[i] == (double)e->from[i]);
+    assert_true(found->out[2].data[i] == e->weight[i]);
     for (int64_t c = 0; c < WIDTH; ++c)
-      assert_true(found->out[4].data[(sample * rows + i) * WIDTH + c] ==
-                  (e.from[i] < 0 ? 0 : tokens[e.from[i] * WIDTH + c]));
+      assert_true(found->out[4].data[i * WIDTH + c] ==
+                  (e->from[i] < 0 ? 0 : tokens[e->from[i] * WIDTH + c]));
   }
-  for (int64_t t = 0; t < r->sequence; ++t)
+}
+
+static void check_tokens(const bd_routing *r, int64_t samples, const routed *found) {
+  const double *weights = found->in[1].data, *tokens = found->in[2].data;
+  for (int64_t t = 0; t < samples * r->sequence; ++t)
     for (int64_t c = 0; c < WIDTH; ++c) {
       double sum = 0;
       for (int64_t k = 0; k < r->choices; ++k)
         sum += weights[t * r->choices + k] * tokens[t * WIDTH + c];
-      assert_true(found->out[5].data[(sample * r->sequence + t) * WIDTH + c] == sum);
+      assert_true(found->out[5].data[t * WIDTH + c] == sum);
     }
+}
+
+static void check(bd_ctx *ctx, const bd_routing *r, int64_t samples, const routed *found) {
+  expected e = sort(ctx, r, samples, found->in[0].data, found->in[1].data);
+  for (int64_t i = 0; i < samples * r->sequence * r->choices; ++i)
+    assert_true(found->out[0].data[i] == (double)e.to[i]);
+  for (int64_t i = 0; i < samples * r->experts; ++i)
+    assert_true(found->out[3].data[i] == (double)e.ends[i % r->experts]);
+  check_rows(r, samples, found, &e);
+  check_tokens(r, samples, found);
 }
 
 static void test_rows_sorted_by_expert(void **state) {
@@ -150,11 +165,11 @@ static void test_rows_sorted_by_expert(void **state) {
                     .choices = cases[i].choices};
     assert_int_equal(bd_routing_grain(&r), cases[i].grain);
     assert_int_equal(bd_routing_rows(&r), cases[i].rows);
-    for (int pattern = 0; pattern < PATTERNS; ++pattern) {
-      routed found = run(ctx, r, (enum pattern)pattern);
-      for (int64_t sample = 0; sample < BATCH; ++sample)
-        check_sample(ctx, &r, &found, sample);
-    }
+    for (int64_t samples = 1; samples <= MOST_SAMPLES; ++samples)
+      for (int pattern = 0; pattern < PATTERNS; ++pattern) {
+        routed found = run(ctx, r, samples, (enum pattern)pattern);
+        check(ctx, &r, samples, &found);
+      }
   }
 }
 
@@ -179,9 +194,13 @@ static void test_too_many_places(void **state) {
   bd_routing r = {.ctx = ctx,
                   .emit = emit,
                   .user = &b,
-                  .sequence = (int64_t)1 << 24,
+                  .sequence = (int64_t)1 << 28,
                   .experts = 128,
                   .choices = 8};
+  assert_int_equal(bd_routing_emit(&r, 0, 0, &ids), BD_UNSUPPORTED);
+  r.sequence = INT32_MAX / 8; // their rows are more, as experts' begin at whole grains
+  assert_int_equal(bd_routing_emit(&r, 0, 0, &ids), BD_UNSUPPORTED);
+  r.sequence = r.capacity = (int64_t)1 << 24;
   assert_int_equal(bd_routing_emit(&r, 0, 0, &ids), BD_UNSUPPORTED);
 }
 
