@@ -33,10 +33,17 @@ run_tests() {
 "$root/scripts/install.sh"
 "$root/scripts/build.sh" "$root/build" -DBRAID_WERROR=ON
 use_memory
-run_tests "$root/build"
 
-# The compiler again under the address and undefined-behaviour sanitizers: units and diagnostics. A small quarantine
-# still holds what was just freed; filling one of 256 MiB takes a third of the time of short runs.
-"$root/scripts/build.sh" "$root/build-sanitize" -DBRAID_SANITIZE=ON
+# The compiler again under the address and undefined-behaviour sanitizers: units and diagnostics. It is built while tests
+# wait for each other, and what that says is shown behind theirs.
+nice "$root/scripts/build.sh" "$root/build-sanitize" -DBRAID_SANITIZE=ON >"$root/build/sanitize.log" 2>&1 &
+tested=0 built=0
+run_tests "$root/build" || tested=$?
+wait $! || built=$?
+cat "$root/build/sanitize.log" >&2
+[ "$tested" = 0 ] || exit "$tested"
+[ "$built" = 0 ] || exit "$built"
+
+# A small quarantine still holds what was just freed; filling one of 256 MiB takes a third of the time of short runs.
 export ASAN_OPTIONS=detect_leaks=1:quarantine_size_mb=16
 run_tests "$root/build-sanitize" -L quick

@@ -106,7 +106,10 @@ bool kernel_case_is_cut(const kernel_case *from) {
 
 void kernel_run_make(bd_ctx *ctx, const kernel_case *from, bd_dtype real, char letter, bool cuda,
                      int number, kernel_run *r) {
-  *r = (kernel_run){.from = from, .loop = -1, .module = bd_module_create(ctx, BD_STAGE_SPMD, "m")};
+  *r = (kernel_run){.from = from,
+                    .real = real,
+                    .loop = -1,
+                    .module = bd_module_create(ctx, BD_STAGE_SPMD, "m")};
   r->module->mesh = (bd_mesh){.axes = 2, .size = {1, letter ? KERNEL_RANKS : 1}};
   r->module->micro_batch = KERNEL_SAMPLES;
   r->module->cuda = cuda;

@@ -26,6 +26,7 @@ extern const int gpu_kernel_case_count;
 
 typedef struct kernel_run {
   const kernel_case *from;
+  bd_dtype real;
   int loop; // split by the last axis, or -1
   int8_t split[BD_MAX_AXES];
   bd_module *module;
