@@ -42,17 +42,18 @@ static bd_status read_types(bd_ctx *ctx, const bd_json *json, int64_t layers, bo
 
 // Which layers have the window: those from `max_window_layers` on, unless each is named.
 static bd_status read_layers(bd_ctx *ctx, const bd_json *json, int64_t layers, bool *windowed) {
-  const bd_json *types = NULL;
+  const bd_json *types = NULL, *window = bd_json_find(json, "sliding_window");
+  bool none =
+      window && window->kind == BD_JSON_NULL; // then no layer has one, whatever it is called
   int64_t first = MAX_WINDOW_LAYERS;
   bool used = false;
   BD_TRY(bd_json_bool(ctx, json, "use_sliding_window", false, &used));
   BD_TRY(bd_json_int(ctx, json, "max_window_layers", false, 0, INT32_MAX, &first));
   BD_TRY(read_types(ctx, json, layers, windowed, &types));
   for (int64_t i = 0; i < layers; ++i) {
-    if (types)
+    if (types && !none)
       BD_TRY(check_layer(ctx, json, &types->items[i], i, windowed[i], used, first));
-    else
-      windowed[i] = used && i >= first;
+    if (!types) windowed[i] = used && i >= first;
   }
   return BD_OK;
 }
