@@ -141,7 +141,7 @@ typedef struct bd_plan {
   // Predictions: rewritten whenever a plan is made or checked.
   double step_seconds, bound_seconds, gap; // gap = step/bound - 1 within the search space
   const char *search;                      // what space was searched, and whether it was exhausted
-  bool interrupted; // an interrupt ended that search; no part of the plan's file
+  bool cut, interrupted; // time or an interrupt ended that search; no part of the plan's file
   int64_t cap_bytes;
   bd_stage_prediction *predicted; // `stages` of them
   int alternative_count;

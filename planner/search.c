@@ -51,6 +51,7 @@ static void report(bd_search *s, bd_search_outcome *out) {
   bd_plan *plan = &out->plan;
   plan->bound_seconds = bd_agenda_bound(&s->agenda);
   plan->gap = plan->bound_seconds > 0 ? plan->step_seconds / plan->bound_seconds - 1 : INFINITY;
+  plan->cut = s->cut != BD_NOT_CUT;
   plan->interrupted = s->cut == BD_CUT_BY_USER;
   plan->search =
       bd_intern_f(s->ctx, "%s: of %d setting%s %d bounded by their layers, %d pipeline%s solved",

@@ -46,6 +46,7 @@ static void finish(searching *s, double bound, bd_plan *out) {
   *out = s->graphs.best;
   out->bound_seconds = fmin(fmin(bound, s->bound_seconds), out->step_seconds);
   out->gap = out->bound_seconds > 0 ? out->step_seconds / out->bound_seconds - 1 : INFINITY;
+  out->cut = s->graphs.cut;
   out->interrupted = is_interrupted(s);
   out->search =
       bd_intern_f(s->graphs.ctx, "full space, in part%s%s: %d layer graphs of %d meshes, %d plans",

@@ -169,12 +169,18 @@ static carrying find_carrying(bd_arena *scratch, bd_layer_space *space, const bd
   return out;
 }
 
+// The reader's part of what all readers of a value share. What no way leads to stays so, also for
+// readers that have no part.
+static double counted(const bd_layer_space *space, const bd_reading *r, double seconds) {
+  return isinf(seconds) ? seconds : seconds * bd_layer_share(space, r->op, r->value);
+}
+
 static double carry(const bd_layer_space *space, const bd_reading *r, const carrying *c,
                     const needs *n, int source, int need) {
   if (!n->possible) return 0;
   double seconds = way(&c->there, source, need);
   if (goes_back(r, n)) seconds += way(&c->back, need, source);
-  seconds = seconds * bd_layer_share(space, r->op, r->value) + n->sum_seconds;
+  seconds = counted(space, r, seconds) + n->sum_seconds;
   for (int i = 0; i < n->again; i++)
     seconds += way(&c->again[i], source, need) / space->backward_reads[r->value];
   return seconds;
@@ -210,7 +216,7 @@ bool bd_layer_carry_there(bd_arena *arena, bd_arena *scratch, bd_layer_space *sp
   if (count > most) return false;
   price_ways(arena, space, r->value, from->form, wanted, &w);
   for (int64_t i = 0; i < count; i++)
-    w.seconds[i] *= bd_layer_share(space, r->op, r->value);
+    w.seconds[i] = counted(space, r, w.seconds[i]);
   edge->classes_a = w.from.count;
   edge->classes_b = w.to.count;
   edge->class_a = w.from.class_of;

@@ -279,6 +279,7 @@ static bool is_allowed(const comparing *c, const question *q) {
 // the time limit stopped is left out.
 static void take_faster(comparing *c) {
   bd_plan *plan = c->plan;
+  double found_seconds = plan->step_seconds;
   for (int i = 0; i < c->question_count; i++) {
     const question *q = &c->questions[i];
     const bd_plan *other = &q->outcome.plan;
@@ -289,10 +290,16 @@ static void take_faster(comparing *c) {
     faster.bound_seconds = plan->bound_seconds;
     faster.gap = faster.step_seconds / faster.bound_seconds - 1;
     faster.search = plan->search;
+    faster.cut = plan->cut;
     faster.interrupted = plan->interrupted;
     bd_alternatives_replace(c->ctx, plan, c->request->full, c->cluster, &faster);
     *plan = faster;
   }
+  if (plan->cut && plan->step_seconds < found_seconds)
+    bd_warn(
+        c->ctx, BD_NOWHERE,
+        "a narrower search found a faster plan, which is taken: %.4g s a step (a gap of %.1f %%)",
+        plan->step_seconds, 100 * plan->gap);
 }
 
 bd_status bd_plan_compare_familiar(bd_ctx *ctx, const bd_module *train, const bd_cluster *cluster,
