@@ -2,6 +2,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { FEW = 32 }; // classes of a node that it takes longer to rank than to look at
+
 // The node's cheapest option of each class.
 static void find_cheapest(bd_step *s, const double *value) {
   for (int c = 0; c < s->own.classes; c++)
@@ -57,11 +59,9 @@ static int sort_roughly(const double *key, int count, double lowest, double limi
   return kept;
 }
 
-// Per own class, what does not depend on the last neighbour, and below which no entry of its lies.
-// The class of the least key, or -1: there is none.
-static int find_keys(bd_step *s, const int *assigned, int last) {
-  int count = s->own.classes, lowest = -1;
-  double *key = s->ranking.key;
+// Per own class, what does not depend on the last neighbour.
+static void find_sums(bd_step *s, const int *assigned, int last) {
+  int count = s->own.classes;
   memcpy(s->sum, s->value, sizeof *s->sum * (size_t)count);
   for (int i = 0; i < s->factor_count - s->seeing_count; i++) {
     const double *row = row_of(s, s->blind[i], assigned, last);
@@ -69,6 +69,14 @@ static int find_keys(bd_step *s, const int *assigned, int last) {
     for (int c = 0; c < count; c++)
       s->sum[c] += row[offset[c]];
   }
+}
+
+// Per own class, that, and below which no entry of its lies. The class of the least key, or -1:
+// there is none.
+static int find_keys(bd_step *s, const int *assigned, int last) {
+  int count = s->own.classes, lowest = -1;
+  double *key = s->ranking.key;
+  find_sums(s, assigned, last);
   memcpy(key, s->sum, sizeof *key * (size_t)count);
   for (int i = 0; i < s->seeing_count; i++)
     for (int c = 0; c < count; c++)
@@ -83,12 +91,13 @@ static double entries_of(const bd_step *s, int class, const double *const *base,
   int last = s->message->scope_count - 1;
   double most = -INFINITY;
   for (int q = 0; q < s->message->views[last].classes; q++) {
-    out[q] = s->sum[class];
+    double entry = s->sum[class];
     for (int i = 0; i < s->seeing_count; i++) {
       int f = s->seeing[i];
-      out[q] += base[i][s->offset[f][last][q] + s->own_offset[f][class]];
+      entry += base[i][s->offset[f][last][q] + s->own_offset[f][class]];
     }
-    most = out[q] > most ? out[q] : most;
+    out[q] = entry;
+    most = entry > most ? entry : most;
   }
   return most;
 }
@@ -118,6 +127,8 @@ static double lesser(double a, double b) {
   return a < b ? a : b;
 }
 
+_Static_assert(BD_LANES == 4, "the least of all lanes is that of four");
+
 // The least entry over the classes for one of the last neighbour's, unless it is `best` or more.
 static double least_entry(const bd_step *s, const double *const *row, double best) {
   const bd_ranking *r = &s->ranking;
@@ -128,12 +139,40 @@ static double least_entry(const bd_step *s, const double *const *row, double bes
     for (int k = 1; k < s->seeing_count; k++)
       for (int lane = 0; lane < BD_LANES; lane++)
         entry[lane] += row[k][r->from[k][at + lane]];
-    for (int half = BD_LANES / 2; half; half /= 2)
-      for (int lane = 0; lane < half; lane++)
-        entry[lane] = lesser(entry[lane], entry[lane + half]);
-    best = lesser(entry[0], best);
+    best = lesser(lesser(lesser(entry[0], entry[1]), lesser(entry[2], entry[3])), best);
   }
   return best;
+}
+
+// Lowers entries to those of one class that one factor tells apart.
+static void lower_entries(double sum, const double *row, const int64_t *offset, int count,
+                          double *restrict out) {
+  for (int q = 0; q < count; q++)
+    out[q] = lesser(sum + row[offset[q]], out[q]);
+}
+
+// Entries for all classes of the last neighbour, the others being assigned: of one class of the
+// node after another, of which there are few.
+static void minimize_few(bd_step *s, const int *assigned, double *out) {
+  int last = s->message->scope_count - 1, classes = s->message->views[last].classes;
+  find_sums(s, assigned, last);
+  for (int i = 0; i < s->seeing_count; i++)
+    s->base[i] = row_of(s, s->seeing[i], assigned, last);
+  for (int q = 0; q < classes; q++)
+    out[q] = INFINITY;
+  for (int c = 0; c < s->own.classes; c++) {
+    if (isinf(s->sum[c])) continue;
+    for (int i = 0; i < s->seeing_count; i++)
+      s->row[i] = s->base[i] + s->own_offset[s->seeing[i]][c];
+    if (s->seeing_count == 1)
+      lower_entries(s->sum[c], s->row[0], s->offset[s->seeing[0]][last], classes, out);
+    for (int q = 0; q < classes && s->seeing_count > 1; q++) {
+      double entry = s->sum[c];
+      for (int i = 0; i < s->seeing_count; i++)
+        entry += s->row[i][s->offset[s->seeing[i]][last][q]];
+      out[q] = lesser(entry, out[q]);
+    }
+  }
 }
 
 // The last neighbour runs fastest. Entries for all of its classes, the others being assigned. The
@@ -176,11 +215,12 @@ void bd_step_run(bd_step *s, const double *value) {
     bd_step_best_class(s, assigned, &s->message->table[0]);
     return;
   }
-  for (int i = 0; i < s->seeing_count; i++)
+  bool few = s->own.classes <= FEW;
+  for (int i = 0; i < s->seeing_count && !few; i++)
     find_least(s, s->factors[s->seeing[i]], s->own_offset[s->seeing[i]], s->least[i]);
   int64_t size = bd_factor_size(s->message), row = s->message->views[scope - 1].classes;
   for (int64_t index = 0; index < size; index += row) {
-    minimize_row(s, assigned, s->message->table + index);
+    (few ? minimize_few : minimize_row)(s, assigned, s->message->table + index);
     for (int i = scope - 2; i >= 0; i--) {
       if (++assigned[i] < s->message->views[i].classes) break;
       assigned[i] = 0;

@@ -19,14 +19,14 @@ static int *random_classes(bd_ctx *ctx, int options, int *out_count) {
   return class_of;
 }
 
-static bd_choice_problem random_problem(bd_ctx *ctx) {
-  bd_choice_problem p = {.nodes = 2 + (int)random_below(5)};
+static bd_choice_problem random_problem_of(bd_ctx *ctx, int nodes, int most_options) {
+  bd_choice_problem p = {.nodes = nodes};
   p.node = BD_NEW_ARRAY(ctx->arena, bd_choice_node, p.nodes);
   p.edge = BD_NEW_ARRAY(ctx->arena, bd_choice_edge, 20);
   double total = 0;
   for (int i = 0; i < p.nodes; i++) {
     bd_choice_node *node = &p.node[i];
-    node->options = 1 + (int)random_below(4);
+    node->options = 1 + (int)random_below((unsigned)most_options);
     node->cost = BD_NEW_ARRAY(ctx->arena, double, node->options);
     node->usage = BD_NEW_ARRAY(ctx->arena, double, node->options);
     for (int o = 0; o < node->options; o++) {
@@ -51,6 +51,10 @@ static bd_choice_problem random_problem(bd_ctx *ctx) {
   return p;
 }
 
+static bd_choice_problem random_problem(bd_ctx *ctx) {
+  return random_problem_of(ctx, 2 + (int)random_below(5), 4);
+}
+
 static void test_equals_exhaustive(void **unused) {
   (void)unused;
   int infeasible = 0;
@@ -73,6 +77,28 @@ static void test_equals_exhaustive(void **unused) {
     bd_ctx_destroy(ctx);
   }
   assert_in_range(infeasible, 10, 200);
+}
+
+// Nodes of many options, whose classes are ranked, and of fewer.
+static void test_many_options(void **unused) {
+  (void)unused;
+  for (int trial = 0; trial < 60; trial++) {
+    random_begin(4321u + (uint64_t)trial);
+    bd_ctx *ctx = bd_ctx_create();
+    bd_choice_problem p = random_problem_of(ctx, 3, 90);
+    int option[3];
+    p.budget = INFINITY;
+    double best = exhaustive_choice(ctx, &p), cost, usage;
+    bd_elimination *e = bd_elimination_create(ctx, &p, NULL, -1);
+    assert_non_null(e);
+    bool any = bd_elimination_run(e, 1, 0, option);
+    assert_int_equal(any, isfinite(best));
+    if (any) {
+      bd_choice_evaluate(&p, option, &cost, &usage);
+      assert_true(fabs(cost - best) < 1e-9 && fabs(bd_elimination_bound(e) - best) < 1e-9);
+    }
+    bd_ctx_destroy(ctx);
+  }
 }
 
 // A relaxed elimination's bound holds, its choice costs what it says, and without need it is exact.
@@ -164,6 +190,7 @@ static void test_dense_has_bound(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_equals_exhaustive),
+                                     cmocka_unit_test(test_many_options),
       cmocka_unit_test(test_relaxed_bounds_hold),
       cmocka_unit_test(test_dense_has_bound),
   };
