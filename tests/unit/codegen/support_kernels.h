@@ -51,8 +51,7 @@ int kernel_parse_params(bd_ctx *ctx, bd_function *function, bd_op_kind kind, con
 typedef void (*kernel_executor)(void *user, const kernel_run *run, char *const *buffers,
                                 const int64_t *range, const bd_rt_random *random);
 // Runs all ranks on random operands and compares with the reference; fails the test on difference.
-void kernel_run_check(bd_ctx *ctx, const kernel_run *run, uint64_t seed, kernel_executor execute,
-                      void *user);
+void kernel_run_check(bd_ctx *ctx, const kernel_run *run, kernel_executor execute, void *user);
 // Local bytes of a value on every rank.
 int64_t kernel_value_bytes(const kernel_run *run, bd_id value);
 
