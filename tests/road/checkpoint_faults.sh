@@ -44,6 +44,16 @@ run 0 two --steps $((step + 1)) --resume told --checkpoint told --metrics told.j
 says 'goes on from told/step-'
 [ "$(wc -l <told.jsonl)" = $((step + 1)) ] || fail "a resumed run's metrics do not go on"
 
+# PROCESS
+kill_children() {
+  local process line state parent
+  for process in /proc/[0-9]*; do
+    { line=$(<"$process/stat"); } 2>/dev/null || continue # it has ended
+    read -r state parent _ <<<"${line##*) }"
+    [ "$parent" != "$1" ] || kill -9 "${process#/proc/}" 2>/dev/null || true
+  done
+}
+
 # Killed at any moment, what stands is whole.
 for wait in 1 2 3; do
   rm -rf killed
@@ -51,7 +61,7 @@ for wait in 1 2 3; do
     --checkpoint-every 1 2>log </dev/null &
   launcher=$!
   until [ -e "killed/step-0000000$wait" ]; do sleep 0.02; done
-  pkill -9 -P $launcher
+  kill_children $launcher
   wait $launcher || true
   step=$(ls killed | grep -v partial | tail -1 | sed 's/step-0*//')
   run 0 two --steps "$step" --resume killed --save killed.safetensors
