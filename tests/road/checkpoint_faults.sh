@@ -8,6 +8,7 @@ here=$(dirname "$(realpath "$0")")
 . "$here/road.sh"
 open_folder "${3:-}"
 write_text text.txt
+export OMPI_MCA_odls_base_sigkill_timeout=0 # ranks that end with a status have said why
 
 plan_model two gpt2-tiny 2 1 2 4 1f1b 0 none batch
 build two
