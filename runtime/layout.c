@@ -7,6 +7,17 @@ void bd_rt_mesh_coord(int axes, const int32_t *mesh, int number, int *out_coord)
   }
 }
 
+void bd_rt_mesh_group(int axes, const int32_t *mesh, int mask, const int *coord, int *out_size,
+                      int *out_rank) {
+  *out_size = 1;
+  *out_rank = 0;
+  for (int a = 0; a < axes; a++)
+    if (mask >> a & 1) {
+      *out_size *= mesh[a];
+      *out_rank = *out_rank * mesh[a] + coord[a];
+    }
+}
+
 bd_rt_local bd_rt_local_of(const bd_rt_layout *layout, int axes, const int32_t *mesh,
                            const int *coord) {
   bd_rt_local local = {.rank = layout->rank, .elements = 1};
@@ -39,6 +50,10 @@ int bd_rt_zero_mask(const bd_rt_program *program, const bd_rt_weight *weight) {
   for (int a = 0; a < program->axes && !weight->cut_axis; a++)
     if (program->zero_axes >> a & 1 && weight->layout.at[a] < 0) mask |= 1 << a;
   return mask;
+}
+
+int bd_rt_has_master(const bd_rt_weight *weight) {
+  return weight->layout.dtype != BD_RT_F32 && !weight->rounded;
 }
 
 int bd_rt_local_padded(const bd_rt_local *local) {

@@ -21,6 +21,11 @@ typedef struct bd_rt_local {
 // Coordinates of rank `number` of a mesh, lower axes slower.
 void bd_rt_mesh_coord(int axes, const int32_t *mesh, int number, int *out_coord);
 
+// Ranks of a mesh that differ only in the axes in `mask`, lower axes slower: how many they are, and
+// which of them is at `coord`.
+void bd_rt_mesh_group(int axes, const int32_t *mesh, int mask, const int *coord, int *out_size,
+                      int *out_rank);
+
 bd_rt_local bd_rt_local_of(const bd_rt_layout *layout, int axes, const int32_t *mesh,
                            const int *coord);
 
@@ -29,6 +34,9 @@ bd_rt_layout bd_rt_gradient_layout(const bd_rt_weight *weight);
 // The axes over which ranks share the update of a weight that they all hold (ZeRO-1), as a mask. Of
 // `program` axes and zero_axes count, of `weight` layout and cut_axis.
 int bd_rt_zero_mask(const bd_rt_program *program, const bd_rt_weight *weight);
+
+// Whether updates are of a copy of the weight in f32.
+int bd_rt_has_master(const bd_rt_weight *weight);
 
 // Whether the buffer holds elements that are none of the model's.
 int bd_rt_local_padded(const bd_rt_local *local);

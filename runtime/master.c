@@ -36,8 +36,12 @@ static float *floats_at(const bd_rt *rt, int64_t offset) {
 }
 
 float *bd_rt_master(const bd_rt *rt, const bd_rt_weight *weight) {
-  const int none = weight->layout.dtype == BD_RT_F32 || weight->rounded;
-  return none ? NULL : floats_at(rt, weight->state_offset);
+  return bd_rt_has_master(weight) ? floats_at(rt, weight->state_offset) : NULL;
+}
+
+float *bd_rt_moments(const bd_rt *rt, const bd_rt_weight *weight) {
+  return floats_at(rt, weight->state_offset) +
+         (bd_rt_has_master(weight) ? weight->state_elements : 0);
 }
 
 void *bd_rt_plain(const bd_rt *rt, const bd_rt_weight *weight) {

@@ -26,6 +26,9 @@ bd_rt_share bd_rt_share_of(const bd_rt *rt, const bd_rt_weight *weight);
 
 // The master of this rank's part, or NULL: the weight itself is updated.
 float *bd_rt_master(const bd_rt *rt, const bd_rt_weight *weight);
+// The optimizer's state behind it: the first moment and, `state_elements` further, the second, or
+// what runtime/factors.h says.
+float *bd_rt_moments(const bd_rt *rt, const bd_rt_weight *weight);
 
 // Elements as they are loaded and saved, of which type they are, and how they lie: the weight
 // itself, or of one with a master its first gradient in f32, which is free between steps.

@@ -104,7 +104,7 @@ int bd_rt_outputs_writable(const char *path, bd_rt_writing writing, char *messag
 
 // Where the folder is not there its parents are, and it can be made: saving makes it, so that a run
 // that ends before leaves none.
-static int folder_writable(const char *path, char *message, size_t size) {
+int bd_rt_outputs_folder_writable(const char *path, char *message, size_t size) {
   const int made = mkdir(path, 0777) == 0;
   const int good = (made || errno == EEXIST) && access(path, W_OK | X_OK) == 0;
   if (!good) snprintf(message, size, "%s: cannot be written: %s", path, strerror(errno));
@@ -141,7 +141,7 @@ int bd_rt_outputs_check(const bd_rt_options *options, char *message, size_t size
     const int weights = i == SAVE;
     const bd_rt_writing writing = weights ? BD_RT_REPLACED : BD_RT_IN_PLACE;
     const int good = weights && save != options->save
-                         ? folder_writable(options->save, message, size)
+                         ? bd_rt_outputs_folder_writable(options->save, message, size)
                          : bd_rt_outputs_writable(path[i], writing, message, size);
     if (!good) return BD_RT_EXIT_EXTERNAL;
   }

@@ -15,4 +15,6 @@ typedef enum bd_rt_writing { BD_RT_IN_PLACE, BD_RT_REPLACED } bd_rt_writing;
 
 // Whether a file of this name can be made or written again; else the reason is in `message`.
 int bd_rt_outputs_writable(const char *path, bd_rt_writing writing, char *message, size_t size);
+// The same of a folder that files are written to; one that is not there is made by who writes them.
+int bd_rt_outputs_folder_writable(const char *path, char *message, size_t size);
 #endif

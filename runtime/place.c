@@ -35,12 +35,8 @@ static int check_world(const bd_rt *rt) {
 }
 
 static bd_rt_group group_of(const bd_rt *rt, int mask) {
-  bd_rt_group group = {.size = 1, .rank = 0, .mask = mask};
-  for (int a = 0; a < rt->program->axes; a++)
-    if (mask >> a & 1) {
-      group.size *= rt->program->mesh[a];
-      group.rank = group.rank * rt->program->mesh[a] + rt->coord[a];
-    }
+  bd_rt_group group = {.mask = mask};
+  bd_rt_mesh_group(rt->program->axes, rt->program->mesh, mask, rt->coord, &group.size, &group.rank);
   return group;
 }
 

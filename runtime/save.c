@@ -5,6 +5,7 @@
 #include "runtime/backend.h"
 #include "runtime/master.h"
 #include "runtime/safetensors_header.h"
+#include "runtime/tie.h"
 #include "runtime/write_all.h"
 
 #include <errno.h>
@@ -29,10 +30,7 @@ static int speaks(const bd_rt *rt, const bd_rt_weight *weight) {
   const bd_rt_layout layout = bd_rt_plain_layout(rt, weight);
   for (int a = 0; a < rt->program->axes; a++)
     if (layout.at[a] < 0 && rt->coord[a] > 0) return 0;
-  for (int s = 0; s < rt->stage_index; s++)
-    for (int i = 0; i < rt->program->stage[s].weight_count; i++)
-      if (rt->program->stage[s].weights[i].global_index == weight->global_index) return 0;
-  return 1;
+  return bd_rt_first_holder(rt, weight->global_index) == rt->stage_index;
 }
 
 static void collect_piece(bd_rt *rt, const bd_rt_stored *stored, int64_t first, int64_t count) {

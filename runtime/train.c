@@ -81,7 +81,7 @@ static int run_step(bd_rt *rt, bd_rt_measure *measure) {
   return status;
 }
 
-// What rank 0 tells of a step that is done; `passed` seconds were all steps of this run.
+// What rank 0 tells of a step that is done.
 static void tell(const bd_rt *rt, const bd_rt_measure *measure, FILE *metrics) {
   bd_rt_progress(rt, measure);
   if (metrics && bd_rt_metrics_write(rt, measure, metrics))

@@ -186,8 +186,7 @@ static bd_rt_rule whole_rule(const bd_rt *rt, const own_part *part, float factor
   void *const whole = rt->arena + weight->weight_offset;
   float *const master = bd_rt_master(rt, weight);
   const int wide = weight->layout.dtype == BD_RT_F32;
-  float *const state =
-      (float *)(void *)(rt->arena + weight->state_offset) + (master ? weight->state_elements : 0);
+  float *const state = bd_rt_moments(rt, weight);
   const int64_t first = rows.start + part->start;
   const int averages = weight->average > 0;
   bd_rt_rule u = averages ? averaging(rt, weight) : rule_of(rt, weight, state);

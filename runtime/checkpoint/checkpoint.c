@@ -4,22 +4,14 @@
 #include "runtime/checkpoint/folder.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/deferred.h"
+#include "runtime/outputs.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { MESSAGE = BD_RT_PATH + 256 };
-
-// Whether it can be written; it is made where it is not there.
-static int check_folder(const char *folder, char *message, size_t message_bytes) {
-  if ((mkdir(folder, 0777) == 0 || errno == EEXIST) && access(folder, W_OK | X_OK) == 0) return 0;
-  snprintf(message, message_bytes, "%s: cannot be written: %s", folder, strerror(errno));
-  return BD_RT_EXIT_EXTERNAL;
-}
 
 int64_t bd_rt_checkpoint_tell(bd_rt *rt, int64_t number) {
   double value = rt->rank == 0 ? (double)number : 0;
@@ -33,12 +25,12 @@ static int look_at_folder(const bd_rt *rt, int resumed, int64_t *out_newest, cha
   const char *const folder = rt->options.checkpoint;
   int64_t *steps = NULL;
   int count = 0;
-  const int status = check_folder(folder, message, message_bytes);
-  const int error = status ? 0 : bd_rt_checkpoint_list(folder, &steps, &count);
+  if (!bd_rt_outputs_folder_writable(folder, message, message_bytes)) return BD_RT_EXIT_EXTERNAL;
+  const int error = bd_rt_checkpoint_list(folder, &steps, &count);
   *out_newest = count > 0 ? steps[count - 1] : -1;
   free(steps);
   if (error) snprintf(message, message_bytes, "%s: %s", folder, strerror(error));
-  if (status || error) return BD_RT_EXIT_EXTERNAL;
+  if (error) return BD_RT_EXIT_EXTERNAL;
   if (count == 0 || (resumed && bd_rt_checkpoint_same(folder, rt->options.resume))) return 0;
   snprintf(
       message, message_bytes,

@@ -2,10 +2,6 @@
 
 #include "runtime/rank.h"
 
-static int has_master(const bd_rt_weight *weight) {
-  return weight->layout.dtype != BD_RT_F32 && !weight->rounded;
-}
-
 const char *bd_rt_saved_name(int kind) {
   static const char *const names[] = {
       [BD_RT_SAVED_WEIGHT] = "weight",   [BD_RT_SAVED_FIRST] = "first",
@@ -44,7 +40,7 @@ static bd_rt_layout some_dims(const bd_rt_layout *layout, int first, int end) {
 
 static bd_rt_layout layout_of(const bd_rt_weight *weight, int kind) {
   bd_rt_layout layout = bd_rt_gradient_layout(weight);
-  if (kind == BD_RT_SAVED_WEIGHT && !has_master(weight)) return weight->layout;
+  if (kind == BD_RT_SAVED_WEIGHT && !bd_rt_has_master(weight)) return weight->layout;
   if (kind == BD_RT_SAVED_ROWS) return some_dims(&layout, 0, weight->factor_dim);
   if (kind == BD_RT_SAVED_COLUMNS) return some_dims(&layout, weight->factor_dim, layout.rank);
   if (kind == BD_RT_SAVED_MEAN) return some_dims(&layout, 0, 0);
@@ -55,19 +51,15 @@ static bd_rt_layout layout_of(const bd_rt_weight *weight, int kind) {
 // The axes over which the flat elements are in parts: those of the optimizer's elementwise state.
 static int flat_axes(const bd_rt_program *program, const bd_rt_weight *weight, int kind) {
   const int own = kind == BD_RT_SAVED_FIRST || kind == BD_RT_SAVED_SECOND ||
-                  (kind == BD_RT_SAVED_WEIGHT && has_master(weight));
+                  (kind == BD_RT_SAVED_WEIGHT && bd_rt_has_master(weight));
   return own ? bd_rt_zero_mask(program, weight) : 0;
 }
 
 // Narrows the cut to the part of the rank among those that differ in the axes of `mask` alone.
 static void take_part(const bd_rt_program *program, int mask, const int *coord, bd_rt_cut *cut) {
   int64_t start;
-  int size = 1, index = 0;
-  for (int a = 0; a < program->axes; a++)
-    if (mask >> a & 1) {
-      size *= program->mesh[a];
-      index = index * program->mesh[a] + coord[a];
-    }
+  int size, index;
+  bd_rt_mesh_group(program->axes, program->mesh, mask, coord, &size, &index);
   bd_rt_part(cut->count, size, index, &start, &cut->count);
   cut->start += start;
 }

@@ -5,8 +5,7 @@
 
 void *bd_rt_held_data(const bd_rt *rt, const bd_rt_weight *weight, int kind) {
   float *const master = bd_rt_master(rt, weight);
-  float *const state =
-      (float *)(void *)(rt->arena + weight->state_offset) + (master ? weight->state_elements : 0);
+  float *const state = bd_rt_moments(rt, weight);
   switch (kind) {
   case BD_RT_SAVED_WEIGHT:
     return master ? (void *)master : rt->arena + weight->weight_offset;
