@@ -53,11 +53,14 @@ static bd_status run_make(bd_ctx *ctx, const char *backend, const char *program,
 }
 
 static bd_status fill(bd_ctx *ctx, const bd_module *train, const bd_module *exec,
-                      const bd_plan *plan, const char *folder) {
+                      const bd_plan *plan, const bd_build_options *build, const char *folder) {
   BD_TRY(bd_emit(ctx, exec, plan, folder));
   bd_text text = bd_text_init(ctx->arena);
   bd_plan_print(plan, train, &text);
   BD_TRY(bd_file_write(ctx, bd_path_join(ctx, folder, "plan.json"), text.data, text.length));
+  for (int i = 0; i < build->file_count; i++)
+    BD_TRY(bd_file_write(ctx, bd_path_join(ctx, folder, build->files[i].name),
+                         build->files[i].text->data, build->files[i].text->length));
   return copy_runtime(ctx, plan->target, folder);
 }
 
@@ -66,14 +69,14 @@ static void remove_folder(void *path) {
 }
 
 bd_status bd_build_folder(bd_ctx *ctx, const bd_module *train, const bd_module *exec,
-                          const bd_plan *plan, bool executable, const char *out) {
+                          const bd_plan *plan, const bd_build_options *build, const char *out) {
   const char *partial;
   BD_TRY(bd_folder_begin(ctx, out, &partial));
   bd_owned held;
   bd_own(ctx, &held, remove_folder, (char *)partial);
-  bd_status status = fill(ctx, train, exec, plan, partial);
+  bd_status status = fill(ctx, train, exec, plan, build, partial);
   if (status == BD_OK && bd_stop_came()) status = stopped(ctx, "writing the program", NOTHING_LEFT);
-  if (status == BD_OK && executable)
+  if (status == BD_OK && build->executable)
     status = run_make(ctx, plan->target, "train", partial, NOTHING_LEFT);
   if (status == BD_OK && bd_stop_came())
     status = stopped(ctx, "building the program", NOTHING_LEFT);

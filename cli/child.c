@@ -28,7 +28,7 @@ static _Noreturn void become(const bd_child *child, pid_t parent, const sigset_t
   for (int i = 0; i < child->variable_count; ++i)
     ready = ready && setenv(child->variables[i].name, child->variables[i].value, 1) == 0;
   if (child->log)
-    ready = ready && redirect(child->log, O_WRONLY | O_CREAT | O_TRUNC, STDOUT_FILENO) &&
+    ready = ready && redirect(child->log, O_WRONLY | O_CREAT | O_APPEND, STDOUT_FILENO) &&
             dup2(STDOUT_FILENO, STDERR_FILENO) == STDERR_FILENO;
   if (ready) execvp(child->argv[0], child->argv);
   int error = errno;

@@ -15,7 +15,7 @@ typedef struct bd_variable {
 
 typedef struct bd_child {
   char *const *argv; // argv[0] is looked up on PATH
-  const char *log;   // takes its output, or NULL
+  const char *log;   // its output is added to this file; NULL: it is that of braid
   pid_t group;       // the process group it joins; 0: one of its own
   int variable_count;
   const bd_variable *variables; // added to its environment

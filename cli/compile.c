@@ -60,7 +60,8 @@ static bd_status lower(bd_ctx *ctx, const bd_compilation *job, const bd_module *
   print_stage(ctx, job, exec, "lower-exec");
   if (job->emit == BD_EMIT_EXEC) return write_module(ctx, exec, job->out);
   bd_stop_hold(NULL);
-  return bd_build_folder(ctx, train, exec, plan, job->emit == BD_EMIT_EXE, job->out);
+  bd_build_options build = {.executable = job->emit == BD_EMIT_EXE};
+  return bd_build_folder(ctx, train, exec, plan, &build, job->out);
 }
 
 // What writing and building will need is looked for before the search.

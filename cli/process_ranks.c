@@ -36,7 +36,8 @@ static int find_port(void) {
   return port;
 }
 
-static int start_ranks(bd_ctx *ctx, char *const *argv, int ranks, const sigset_t *mask, team *t) {
+static int start_ranks(bd_ctx *ctx, char *const *argv, int ranks, const char *log,
+                       const sigset_t *mask, team *t) {
   uint64_t job = 0;
   int port = find_port(), error = port > 0 ? 0 : EADDRNOTAVAIL;
   if (getrandom(&job, sizeof job, 0) != (ssize_t)sizeof job) error = EAGAIN;
@@ -55,6 +56,7 @@ static int start_ranks(bd_ctx *ctx, char *const *argv, int ranks, const sigset_t
         {"BRAID_JOB", bd_intern_f(ctx, "%016llx", (unsigned long long)job)}};
     pid_t child = 0;
     error = bd_child_start(&(bd_child){.argv = argv,
+                                       .log = log,
                                        .group = t->group,
                                        .variable_count = sizeof variables / sizeof *variables,
                                        .variables = variables},
@@ -104,13 +106,14 @@ static void press(team *t, int signal, int *out_stopped_by) {
   }
 }
 
-bd_status bd_process_run_ranks(bd_ctx *ctx, char *const *argv, int ranks, bd_process_end *out) {
+bd_status bd_process_run_ranks(bd_ctx *ctx, char *const *argv, int ranks, const char *log,
+                               bd_process_end *out) {
   static const struct timespec tick = {.tv_sec = 1};
   sigset_t watched = bd_child_signals(), mask;
   team t = {0};
   *out = (bd_process_end){0};
   sigprocmask(SIG_BLOCK, &watched, &mask);
-  int error = start_ranks(ctx, argv, ranks, &mask, &t);
+  int error = start_ranks(ctx, argv, ranks, log, &mask, &t);
   if (error && t.running > 0) kill(-t.group, SIGKILL);
   bool known = reap(&t);
   while (known && t.running > 0) {

@@ -1,7 +1,6 @@
 // `braid run`: starts the ranks of a compiled program.
 #include "cli/command.h"
-#include "cli/mpirun.h"
-#include "cli/process.h"
+#include "cli/ranks.h"
 #include "cli/stop.h"
 #include "ir/base/file.h"
 #include "ir/plan.h"
@@ -42,17 +41,6 @@ static bd_status find_program(bd_ctx *ctx, const char *folder, const char **out_
   return BD_OK;
 }
 
-// The ranks of programs for GPUs are started by braid itself, others by mpirun.
-static char **command_line(bd_ctx *ctx, int ranks, bool by_mpirun, const char *program,
-                           const bd_arguments *arguments) {
-  if (by_mpirun) return bd_mpirun_line(ctx, ranks, program, arguments->rest_count, arguments->rest);
-  const char **argv = BD_NEW_ARRAY(ctx->arena, const char *, arguments->rest_count + 2);
-  argv[0] = program;
-  for (int i = 0; i < arguments->rest_count; i++)
-    argv[i + 1] = arguments->rest[i];
-  return (char **)argv;
-}
-
 // The program has said why it ended with a status of its own; the others are explained here.
 static bd_status pass_status_on(bd_ctx *ctx, const bd_process_end *end, bool by_mpirun,
                                 int *out_code) {
@@ -80,19 +68,15 @@ static bd_status pass_status_on(bd_ctx *ctx, const bd_process_end *end, bool by_
 static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   bd_plan plan;
   bd_process_end end;
-  const char *program = NULL;
   BD_TRY(read_plan(ctx, arguments->operand, &plan));
-  BD_TRY(find_program(ctx, arguments->operand, &program));
-  bool by_mpirun = strcmp(plan.target, "cuda") != 0;
-  if (by_mpirun) BD_TRY(bd_mpirun_check(ctx));
-  int ranks = bd_plan_ranks(&plan);
-  char **argv = command_line(ctx, ranks, by_mpirun, program, arguments);
+  bd_ranks ranks = {.cuda = strcmp(plan.target, "cuda") == 0,
+                    .count = bd_plan_ranks(&plan),
+                    .argument_count = arguments->rest_count,
+                    .arguments = arguments->rest};
+  BD_TRY(find_program(ctx, arguments->operand, &ranks.program));
   fflush(stdout);
-  if (by_mpirun)
-    BD_TRY(bd_process_run(ctx, argv, NULL, &end));
-  else
-    BD_TRY(bd_process_run_ranks(ctx, argv, ranks, &end));
-  return pass_status_on(ctx, &end, by_mpirun, arguments->exit_code);
+  BD_TRY(bd_ranks_run(ctx, &ranks, &end));
+  return pass_status_on(ctx, &end, bd_ranks_by_mpirun(&ranks), arguments->exit_code);
 }
 
 static const bd_option options[] = {{0}};

@@ -173,6 +173,8 @@ BD_NODISCARD bd_status bd_plan_emitted(bd_ctx *ctx, const bd_plan *plan);
 // The JSON members of one stage, without braces; their second line begins with `indent`.
 void bd_stage_prediction_print(const bd_stage_prediction *stage, const char *indent, bd_text *text);
 void bd_plan_print(const bd_plan *plan, const bd_module *train, bd_text *text); // JSON
+// Its members that a program is made of: all but predictions, without the closing brace.
+void bd_plan_print_program(const bd_plan *plan, const bd_module *train, bd_text *text);
 // Reads, checks as bd_plan_check_shape, and against the module (names, lengths). Strategies are
 // given in the file by op and value names. `train` NULL: read for display, strategies keep only
 // their names. Errors: BD_INVALID with place.

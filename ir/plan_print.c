@@ -228,7 +228,7 @@ static void print_stages(const bd_plan *plan, bd_text *text) {
   if (plan->stage_device) bd_text_add(text, "],\n");
 }
 
-void bd_plan_print(const bd_plan *plan, const bd_module *train, bd_text *text) {
+void bd_plan_print_program(const bd_plan *plan, const bd_module *train, bd_text *text) {
   bd_text_addf(text, "{\n  \"braid_plan\": %d,\n", BD_PLAN_VERSION);
   add_field(text, "  ", "model", plan->model);
   add_field(text, "  ", "target", plan->target);
@@ -255,6 +255,10 @@ void bd_plan_print(const bd_plan *plan, const bd_module *train, bd_text *text) {
   bd_text_add(text, "],\n");
   print_layers(plan, text);
   print_strategies(plan, train, text);
+}
+
+void bd_plan_print(const bd_plan *plan, const bd_module *train, bd_text *text) {
+  bd_plan_print_program(plan, train, text);
   print_predictions(plan, text);
   bd_text_add(text, "}\n");
 }

@@ -253,6 +253,7 @@ static inline int64_t bd_rt_attention_sums_bytes(int64_t batch, int64_t heads, i
 // built from that.
 #define BD_RT_PROGRAM_FILES                                                                        \
   "plan.json", "main.c", "Makefile", "README", "build.log", "build", "runtime", "train",           \
-      "kernels.h", "kernels.ll", "kernels.s", "kernels.ptx", "device_code.s"
+      "kernels.h", "kernels.ll", "kernels.s", "kernels.ptx", "device_code.s", "cluster.json",      \
+      "tuning.json", "products.json"
 #define BD_RT_STAGE_FILE "stage%d.c"
 #endif

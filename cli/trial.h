@@ -1,0 +1,42 @@
+// A program that is tried: built for a plan, trained for a few steps, and its profile read.
+#ifndef BD_CLI_TRIAL_H
+#define BD_CLI_TRIAL_H
+#include "cli/process.h"
+#include "ir/partition.h"
+#include "planner/cost/fit.h"
+
+typedef struct bd_trial {
+  bd_plan plan;
+  bd_module *spmd, *exec;
+  const char *folder; // of the program
+} bd_trial;
+
+// Lowers the plan and builds its executable in `folder`, which must not stand. Errors: BD_EXTERNAL
+// with the compiler's log named, or the stop.
+BD_NODISCARD bd_status bd_trial_build(bd_ctx *ctx, const bd_module *train, const bd_plan *plan,
+                                      const char *folder, bd_trial *out_trial);
+
+// A short training run. Files are absolute paths, or lie where braid was started.
+typedef struct bd_training {
+  const char *data, *tokenizer; // as of `braid run`; tokenizer NULL: by the data's name
+  const char *launcher;         // as of bd_ranks
+  int64_t steps;
+  // What it writes, in the program's folder; NULL: not.
+  const char *metrics, *profile, *products;
+} bd_training;
+
+// Trains with a learning rate of 0, so that any data will do, for any number of steps. What the
+// ranks say is added to `log` in the folder.
+BD_NODISCARD bd_status bd_trial_train(bd_ctx *ctx, const bd_trial *trial,
+                                      const bd_training *training, bd_process_end *out_end);
+
+// Writes text whose bytes, as tokens, are below `vocabulary`: what is measured does not depend on
+// it.
+BD_NODISCARD bd_status bd_trial_write_text(bd_ctx *ctx, const char *path, int64_t vocabulary);
+
+// Adds the rows of a profile of it, of the first rank of each stage, which live in ctx->session and
+// point into the program. Errors: BD_EXTERNAL where the file is no profile.
+BD_NODISCARD bd_status bd_trial_read_profile(bd_ctx *ctx, const bd_trial *trial,
+                                             const bd_cluster *cluster, const char *path,
+                                             bd_fit_rows *rows);
+#endif
