@@ -13,11 +13,6 @@
 #include <math.h>
 #include <string.h>
 
-// What the passes are told of --print-after.
-static const char *printed_pass(const bd_compilation *job) {
-  return bd_compile_is_step(job->print_after) ? NULL : job->print_after;
-}
-
 static bd_status write_module(bd_ctx *ctx, const bd_module *module, const char *path) {
   bd_text text = bd_text_init(ctx->arena);
   bd_module_print(module, &text);
@@ -110,14 +105,10 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   BD_TRY(bd_compile_read_plan(ctx, &job));
   // A plan that is given may leave devices idle; one is searched for all.
   if (!bd_argument(arguments, "--plan")) BD_TRY(check_devices(ctx, &job, &job.cluster));
-  BD_TRY(bd_model_load(ctx, arguments->operand, &job.model, &graph));
-  BD_TRY(bd_pass_run_list(ctx, "canonicalize,cse,dce", printed_pass(&job), stderr, graph, &graph));
+  BD_TRY(bd_compile_load_graph(ctx, &job, &graph));
   if (job.emit == BD_EMIT_GRAPH) return write_module(ctx, graph, job.out);
-  const char *passes = bd_training_passes(job.request.precision, job.request.masters,
-                                          job.request.gradients, job.request.target);
-  BD_TRY(bd_pass_run_list(ctx, passes, printed_pass(&job), stderr, graph, &train));
+  BD_TRY(bd_compile_make_train(ctx, &job, graph, &train));
   if (job.emit == BD_EMIT_TRAIN) return write_module(ctx, train, job.out);
-  job.request.sequence = bd_module_sequence(graph);
   BD_TRY(bd_compile_make_plan(ctx, &job, train, &plan));
   bool searched = !bd_argument(arguments, "--plan");
   if (searched || job.emit == BD_EMIT_PLAN || job.emit >= BD_EMIT_C)
@@ -133,35 +124,13 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
 }
 
 static const bd_option options[] = {
-    {"--cluster", "SPEC", "a cluster file, or PRESET:NODESxDEVICES"},
-    {"--devices", "N", "or: N ranks of this machine (one of the two is needed)"},
-    {"--memory-cap", "SIZE", "arena bytes a rank may use (default: what the cluster has)"},
-    {"--global-batch", "N", "samples per step (needed, unless --plan or --partial says it)"},
-    {"--seq", "N", "tokens per sample (default: the plan's, or the model's maximum)"},
-    {"--samples", NULL, "train a model of token streams on samples with targets of their own"},
-    {"--target", "cpu|cuda", "what the program runs on (default: what the cluster has)"},
-    {"--precision", "fp32|bf16|fp16|fp8",
-     "of weights and activations; fp8: bf16, products in 8 bits where that pays (default fp32)"},
-    {"--masters", "f32|none",
-     "of weights in bf16; none: updates are rounded stochastically (default f32)"},
-    {"--gradients", "f32|bf16",
-     "what gradients of weights without masters are added up in (default f32)"},
-    {"--optimizer", "NAME", "adamw (default), adam, sgd, momentum or adafactor"},
+    BD_OPTIONS_OF_PROGRAM,
     {"--plan", "FILE", "use this plan instead of searching"},
     {"--space", "default|full", "full: also what programs do not do yet; see docs/planner.md"},
     {"--time-limit", "SECONDS", "of the search (default 30)"},
-    {"--threads", "N", "of the search, which gives the same plan with any (default: one a core)"},
-    {"--solver", "glpk|cbc", "of integer programs (default glpk; cbc where it is built in)"},
-    {"--verbose", NULL, "tell where the search stands, also where stderr is no terminal"},
-    {"--stages", "N", "pin the number of pipeline stages"},
-    {"--mesh", "AxB", "pin the mesh of a stage"},
-    {"--micro-batch", "N", "pin the samples of one micro-batch"},
+    BD_OPTIONS_OF_SEARCH,
     {"--schedule", "NAME", "pin gpipe or 1f1b; with --space full interleaved or zero-bubble, too"},
-    {"--zero", "0|1|2|3", "pin what is split over replicas: nothing, states, gradients, weights"},
-    {"--recompute", "none|full", "pin what is recomputed"},
-    {"--pin", "LIST", "pin more: dp=8,sp=1,tp=2,pp=4,mb=16,recompute=none,zero=1,schedule=1f1b"},
-    {"--forbid", "LIST", "forbid values of dp, sp, tp, pp, mb, zero: tp=8,zero>1; or recompute"},
-    {"--partial", "FILE", "keep what a partial plan says (docs/plan.md); search the rest"},
+    BD_OPTIONS_OF_PINS,
     {"--emit", "KIND", "graph, train, plan, sharded, spmd, exec, c or exe (default)"},
     {"--print-after", "PASS|all",
      "print the module after a pass or a step (apply-plan, ...), to stderr"},

@@ -1,9 +1,52 @@
-// Private to `braid compile`: what its request says, and the plan that it leads to.
+// What `braid compile` and `braid tune` are asked for, and the plan that it leads to.
 #ifndef BD_CLI_COMPILE_H
 #define BD_CLI_COMPILE_H
 #include "cli/command.h"
 #include "frontend/frontend.h"
 #include "planner/planner.h"
+
+// Options, for tables of bd_option.
+
+// What a program is asked to be, for whatever makes programs.
+#define BD_OPTIONS_OF_PROGRAM                                                                      \
+  {"--cluster", "SPEC", "a cluster file, or PRESET:NODESxDEVICES"},                                \
+      {"--devices", "N", "or: N ranks of this machine (one of the two is needed)"},                \
+      {"--memory-cap", "SIZE", "arena bytes a rank may use (default: what the cluster has)"},      \
+      {"--global-batch", "N", "samples per step (needed, unless --plan or --partial says it)"},    \
+      {"--seq", "N", "tokens per sample (default: the plan's, or the model's maximum)"},           \
+      {"--samples", NULL, "train a model of token streams on samples with targets of their own"},  \
+      {"--target", "cpu|cuda", "what the program runs on (default: what the cluster has)"},        \
+      {"--precision", "fp32|bf16|fp16|fp8",                                                        \
+       "of weights and activations; fp8: bf16, products in 8 bits where that pays (default "       \
+       "fp32)"},                                                                                   \
+      {"--masters", "f32|none",                                                                    \
+       "of weights in bf16; none: updates are rounded stochastically (default f32)"},              \
+      {"--gradients", "f32|bf16",                                                                  \
+       "what gradients of weights without masters are added up in (default f32)"},                 \
+  {                                                                                                \
+    "--optimizer", "NAME", "adamw (default), adam, sgd, momentum or adafactor"                     \
+  }
+// How it is searched for.
+#define BD_OPTIONS_OF_SEARCH                                                                       \
+  {"--threads", "N", "of the search, which gives the same plan with any (default: one a core)"},   \
+      {"--solver", "glpk|cbc", "of integer programs (default glpk; cbc where it is built in)"}, {  \
+    "--verbose", NULL, "tell where the search stands, also where stderr is no terminal"            \
+  }
+// What is fixed of it.
+#define BD_OPTIONS_OF_PINS                                                                         \
+  {"--stages", "N", "pin the number of pipeline stages"},                                          \
+      {"--mesh", "AxB", "pin the mesh of a stage"},                                                \
+      {"--micro-batch", "N", "pin the samples of one micro-batch"},                                \
+      {"--zero", "0|1|2|3",                                                                        \
+       "pin what is split over replicas: nothing, states, gradients, weights"},                    \
+      {"--recompute", "none|full", "pin what is recomputed"},                                      \
+      {"--pin", "LIST",                                                                            \
+       "pin more: dp=8,sp=1,tp=2,pp=4,mb=16,recompute=none,zero=1,schedule=1f1b"},                 \
+      {"--forbid", "LIST",                                                                         \
+       "forbid values of dp, sp, tp, pp, mb, zero: tp=8,zero>1; or recompute"},                    \
+  {                                                                                                \
+    "--partial", "FILE", "keep what a partial plan says (docs/plan.md); search the rest"           \
+  }
 
 typedef enum bd_emit_kind {
   BD_EMIT_GRAPH,
@@ -37,6 +80,12 @@ bool bd_compile_is_step(const char *name);
 BD_NODISCARD bd_status bd_compile_read_request(bd_ctx *ctx, bd_compilation *out_job);
 // Programs do not run every schedule; refuses one that is only planned.
 BD_NODISCARD bd_status bd_compile_check_schedule(bd_ctx *ctx, const bd_compilation *job);
+
+// The model's graph, whose sequence the request takes; and the training module of that.
+BD_NODISCARD bd_status bd_compile_load_graph(bd_ctx *ctx, bd_compilation *job,
+                                             bd_module **out_graph);
+BD_NODISCARD bd_status bd_compile_make_train(bd_ctx *ctx, const bd_compilation *job,
+                                             bd_module *graph, bd_module **out_train);
 
 // Reads --plan, if it is given. The plan names its precision and its target, which the training
 // module must be for before the plan can be read in full.

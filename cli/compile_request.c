@@ -22,10 +22,11 @@ static bd_status read_cluster(bd_ctx *ctx, const bd_arguments *arguments, bd_clu
   BD_TRY(bd_argument_int(ctx, arguments, "--devices", 1, 256, &devices));
   if (spec && devices)
     return bd_usage_fail(ctx, arguments,
-                         "give --cluster or --devices, not both; see 'braid compile --help'");
+                         "give --cluster or --devices, not both; see 'braid %s --help'",
+                         arguments->command->name);
   if (!spec && !devices)
-    return bd_usage_fail(ctx, arguments,
-                         "--cluster or --devices is missing; see 'braid compile --help'");
+    return bd_usage_fail(ctx, arguments, "--cluster or --devices is missing; see 'braid %s --help'",
+                         arguments->command->name);
   if (spec) return bd_cluster_load(ctx, spec, out);
   return bd_machine_probe(ctx, (int)devices, out);
 }
@@ -134,7 +135,8 @@ bd_status bd_compile_read_request(bd_ctx *ctx, bd_compilation *job) {
   job->request.target = target < 0 ? "cpu" : job->target;
   if (job->emit <= BD_EMIT_TRAIN) return BD_OK;
   if (job->emit >= BD_EMIT_C && !job->out)
-    return bd_usage_fail(ctx, arguments, "-o FOLDER is missing; see 'braid compile --help'");
+    return bd_usage_fail(ctx, arguments, "-o FOLDER is missing; see 'braid %s --help'",
+                         arguments->command->name);
   bd_plan_request *request = &job->request;
   request->limit_seconds = 30;
   BD_TRY(bd_argument_choice(ctx, arguments, "--optimizer", bd_optimizer_names(), &optimizer));
@@ -147,7 +149,8 @@ bd_status bd_compile_read_request(bd_ctx *ctx, bd_compilation *job) {
   BD_TRY(read_cluster(ctx, arguments, &job->cluster));
   if (!request->global_batch && !bd_argument(arguments, "--plan") &&
       !bd_argument(arguments, "--partial"))
-    return bd_usage_fail(ctx, arguments, "--global-batch is missing; see 'braid compile --help'");
+    return bd_usage_fail(ctx, arguments, "--global-batch is missing; see 'braid %s --help'",
+                         arguments->command->name);
   if (!job->target) request->target = targets[job->cluster.gpu];
   request->optimizer = bd_optimizer_names()[optimizer];
   request->model = arguments->operand;

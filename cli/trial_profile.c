@@ -100,7 +100,7 @@ static bd_status add_times(bd_ctx *ctx, const bd_trial *p, const bd_cluster *clu
   for (size_t i = 0; i < times->count; i++) {
     timing t = {0};
     int64_t function, step;
-    bd_fit_row row = {.model = {cluster, p->plan.mesh, p->plan.micro_batch}};
+    bd_fit_row row = {.module = p->exec, .model = {cluster, p->plan.mesh, p->plan.micro_batch}};
     BD_TRY(read_time(ctx, &times->items[i], &t));
     if (t.instruction < 0 || t.instruction >= (int64_t)instructions->count || t.calls < 1) continue;
     double seconds = typical(t.seconds / (double)t.calls, t.least);

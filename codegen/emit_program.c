@@ -1,5 +1,6 @@
 // main.c: what the runtime has to know about memory, stages and the step.
 #include "codegen/emit.h"
+#include "ir/inputs.h"
 #include "ir/optimizer.h"
 #include "ir/plan_details.h"
 #include "runtime/braid_rt_abi.h"
@@ -59,44 +60,6 @@ static void add_stages(const writer *w) {
   bd_text_add(w->text, "};\n");
 }
 
-// The value that collectives made this one of.
-static bd_id origin(const bd_function *function, bd_id id) {
-  int producer = function->values[id].producer;
-  while (producer >= 0 && bd_op_get_info(function->ops[producer].kind)->level == BD_COLLECTIVE &&
-         function->ops[producer].in_count == 1) {
-    id = function->ops[producer].in[0];
-    producer = function->values[id].producer;
-  }
-  return id;
-}
-
-// Whether the operand of an op inside the callee is main's input number `input`.
-static bool reads_input(const bd_module *module, const bd_op *call, const bd_function *callee,
-                        bd_id operand, int input) {
-  bd_id id = origin(callee, operand);
-  for (int i = 0; i < call->in_count; ++i)
-    if (callee->params[i] == id)
-      return origin(module->main, call->in[i]) == module->main->params[input];
-  return false;
-}
-
-// The extent of a dimension of operand 0 of the op of `kind` whose operand 1 is main's input number
-// `input`, or 0: rows of a table, classes of the loss.
-static int64_t indexed_extent(const bd_module *module, bd_op_kind kind, int input, bool last) {
-  for (int c = 0; c < module->main->op_count; ++c) {
-    const bd_op *call = &module->main->ops[c];
-    if (call->kind != BD_OP_CALL || bd_op_find_attr(call, "of")) continue;
-    const bd_function *f = bd_module_find(module, call->callee);
-    for (int i = 0; i < f->op_count; ++i) {
-      const bd_op *op = &f->ops[i];
-      if (op->kind != kind || !reads_input(module, call, f, op->in[1], input)) continue;
-      const bd_type *type = &f->values[op->in[0]].type;
-      return type->dims[last ? type->rank - 1 : 0];
-    }
-  }
-  return 0;
-}
-
 // How the generated kernels are launched, and where the device code lies.
 static void add_kernels(const writer *w) {
   bd_text_add(w->text, "\nstatic const bd_rt_kernel kernels[] = {\n");
@@ -119,18 +82,6 @@ static void add_instructions(const writer *w) {
   bd_text_add(w->text, "};\n");
 }
 
-// The number of the first input of a kind, or -1.
-static int find_input(const bd_module *module, bd_input_kind kind) {
-  for (int i = 0; i < module->input_count; ++i)
-    if (module->inputs[i] == kind) return i;
-  return -1;
-}
-
-// Of one sample.
-static int64_t input_elements(const bd_module *module, int input) {
-  return bd_type_elements(&module->main->values[module->main->params[input]].type, 1);
-}
-
 BD_NODISCARD static bd_status add_ids(const writer *w) {
   const bd_module *module = w->e->module;
   int count = 0;
@@ -140,8 +91,8 @@ BD_NODISCARD static bd_status add_ids(const writer *w) {
                 count++ == 0 ? "\nstatic const bd_rt_ids_input ids[] = {\n    {" : "    {");
     bd_text_add_c_string(w->text, module->main->values[module->main->params[i]].name);
     bd_text_addf(w->text, ", .elements = %lld, .bound = %lld},\n",
-                 (long long)input_elements(module, i),
-                 (long long)indexed_extent(module, BD_OP_EMBED, i, false));
+                 (long long)bd_input_elements(module, i),
+                 (long long)bd_input_indexes(module, BD_OP_EMBED, i, false));
   }
   if (count > 0) bd_text_add(w->text, "};\n");
   if (count <= BD_RT_MAX_IDS) return BD_OK;
@@ -184,7 +135,8 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
   if (module->cuda) add_kernels(&w);
   add_instructions(&w);
   BD_TRY(add_ids(&w));
-  int tokens = find_input(module, BD_INPUT_TOKENS), targets = find_input(module, BD_INPUT_TARGETS);
+  int tokens = bd_input_find(module, BD_INPUT_TOKENS),
+      targets = bd_input_find(module, BD_INPUT_TARGETS);
   bd_text_addf(text, "\nstatic %sbd_rt_program program = {\n", module->cuda ? "" : "const ");
   bd_text_add(text, "    .version = BD_RT_VERSION,\n    .model = ");
   bd_text_add_c_string(text, module->name);
@@ -197,9 +149,9 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
                plan->threads_per_rank, plan->zero_axes);
   bd_text_addf(text, "    .global_batch = %lld, .micro_batch = %lld, .sequence = %lld,\n",
                (long long)plan->global_batch, (long long)plan->micro_batch,
-               (long long)(targets < 0 ? 1 : input_elements(module, targets)));
-  int64_t vocabulary = tokens < 0 ? 0 : indexed_extent(module, BD_OP_EMBED, tokens, false);
-  int64_t classes = targets < 0 ? 0 : indexed_extent(module, BD_OP_XENT, targets, true);
+               (long long)(targets < 0 ? 1 : bd_input_elements(module, targets)));
+  int64_t vocabulary = tokens < 0 ? 0 : bd_input_indexes(module, BD_OP_EMBED, tokens, false);
+  int64_t classes = targets < 0 ? 0 : bd_input_indexes(module, BD_OP_XENT, targets, true);
   bd_text_addf(text,
                "    .optimizer = %d, .precision = %s, .vocabulary = %lld, .classes = %lld,\n    "
                ".tensors = %d, .stage = stages,\n",
@@ -215,7 +167,7 @@ bd_status bd_emit_program(bd_emitter *emitter, const bd_layout *layouts, bd_text
     bd_text_add_double(text, plan->details->flops_per_second);
     bd_text_add(text, ",\n");
   }
-  if (find_input(module, BD_INPUT_IDS) >= 0)
+  if (bd_input_find(module, BD_INPUT_IDS) >= 0)
     bd_text_add(text, "    .ids_count = sizeof ids / sizeof *ids, .ids = ids,\n");
   if (module->cuda)
     bd_text_addf(text,

@@ -9,8 +9,10 @@ typedef struct fit {
   bd_cluster *cluster; // so far
 } fit;
 
+// Messages between stages wait for these.
 static bool is_collective(bd_op_kind kind) {
-  return bd_op_get_info(kind)->level == BD_COLLECTIVE && kind != BD_OP_SHARD;
+  return bd_op_get_info(kind)->level == BD_COLLECTIVE && kind != BD_OP_SHARD &&
+         kind != BD_OP_SEND && kind != BD_OP_RECV;
 }
 
 static const bd_op *first_op(const bd_fit_row *row) {

@@ -6,6 +6,7 @@
 
 // One instruction that was timed: ops [first, first + count) of a function of an spmd module.
 typedef struct bd_fit_row {
+  const bd_module *module;
   const bd_function *function;
   int first, count;
   bd_cost_model model; // on a cluster of as many devices; its rates are not used
@@ -33,4 +34,13 @@ typedef struct bd_fit_rows {
 // BD_INVALID when the rates are none that a cluster may have.
 BD_NODISCARD bd_status bd_fit_rates(bd_ctx *ctx, const bd_fit_rows *measured,
                                     const bd_cluster *nominal, bd_cluster *out_cluster);
+
+// `nominal` with rates scaled, each by one factor for the kind of work that goes by it, so that all
+// rows of a kind take together what they took: products, attention
+// forward and backward, all else by the memory's rate, collectives inside nodes and between them,
+// the update. For GPUs and for several nodes, whose formulas have more terms than one program
+// tells of. No rate changes by more than a factor of BD_FIT_MOST_SCALE. Errors as above.
+#define BD_FIT_MOST_SCALE 8.0
+BD_NODISCARD bd_status bd_fit_scales(bd_ctx *ctx, const bd_fit_rows *measured,
+                                     const bd_cluster *nominal, bd_cluster *out_cluster);
 #endif

@@ -81,7 +81,7 @@ static void add_rows(const bd_module *spmd, const bd_cluster *cluster, const bd_
     for (int step = 0; step < fusion.step_count; step++) {
       bd_fit_row *row = &rows[out->row_count++];
       assert_true(out->row_count < 4096);
-      *row = (bd_fit_row){f, fusion.first_op[step], fusion.step_ops[step], model, 0, 0};
+      *row = (bd_fit_row){spmd, f, fusion.first_op[step], fusion.step_ops[step], model, 0, 0};
       assert_int_equal(bd_cost_step(ctx, &model, spmd, f, &fusion, step, &row->seconds), BD_OK);
       row->weight = 10 * row->seconds;
     }
