@@ -8,6 +8,8 @@
 #include "codegen/codegen.h"
 #include "codegen/evaluation.h"
 #include "ir/base/file.h"
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define LOG_LIMIT_BYTES ((size_t)16 << 20)
@@ -52,6 +54,18 @@ static bd_status run_make(bd_ctx *ctx, const char *backend, const char *program,
                  failure.hint ? failure.hint : "");
 }
 
+static bd_status take_folder(bd_ctx *ctx, const char *from, const char *to, const char *name) {
+  const char *old = bd_path_join(ctx, from, name);
+  if (rename(old, bd_path_join(ctx, to, name)) == 0) return BD_OK;
+  return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(old), "cannot be moved: %s", strerror(errno));
+}
+
+static bd_status take_runtime(bd_ctx *ctx, const char *earlier, const char *folder) {
+  BD_TRY(bd_folder_make(ctx, bd_path_join(ctx, folder, "build")));
+  BD_TRY(take_folder(ctx, earlier, folder, "runtime"));
+  return take_folder(ctx, earlier, folder, "build/runtime");
+}
+
 static bd_status fill(bd_ctx *ctx, const bd_module *train, const bd_module *exec,
                       const bd_plan *plan, const bd_build_options *build, const char *folder) {
   BD_TRY(bd_emit(ctx, exec, plan, folder));
@@ -61,6 +75,7 @@ static bd_status fill(bd_ctx *ctx, const bd_module *train, const bd_module *exec
   for (int i = 0; i < build->file_count; i++)
     BD_TRY(bd_file_write(ctx, bd_path_join(ctx, folder, build->files[i].name),
                          build->files[i].text->data, build->files[i].text->length));
+  if (build->earlier) return take_runtime(ctx, build->earlier, folder);
   return copy_runtime(ctx, plan->target, folder);
 }
 

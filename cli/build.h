@@ -12,6 +12,9 @@ typedef struct bd_build_file {
 
 typedef struct bd_build_options {
   bool executable; // make is run as well
+  // The folder of a program for the same target, built already, which loses its runtime and what
+  // was built of it to this one; NULL: there is none.
+  const char *earlier;
   int file_count;
   const bd_build_file *files;
 } bd_build_options;

@@ -39,7 +39,7 @@ struct bd_arguments {
 
 extern const bd_command bd_command_compile, bd_command_run, bd_command_explain, bd_command_opt,
     bd_command_init, bd_command_presets, bd_command_solve, bd_command_simulate, bd_command_diff,
-    bd_command_probe, bd_command_import;
+    bd_command_probe, bd_command_import, bd_command_tune;
 
 // Records a wrong usage: exit status 2. Returns BD_INVALID.
 bd_status bd_usage_fail(bd_ctx *ctx, const bd_arguments *arguments, const char *format, ...)

@@ -59,9 +59,20 @@ static bd_status lower(bd_ctx *ctx, const bd_compilation *job, const bd_module *
   return bd_build_folder(ctx, train, exec, plan, &build, job->out);
 }
 
+// A folder that `braid tune` has left has a cluster file.
+static bd_status check_cluster_stays(bd_ctx *ctx, const bd_compilation *job) {
+  const char *spec = bd_argument(job->arguments, "--cluster");
+  if (!spec || !bd_is_folder(job->out) || !bd_folder_find(ctx, job->out, spec)) return BD_OK;
+  return bd_usage_fail(ctx, job->arguments,
+                       "the cluster file '%s' would be lost with the folder of -o, whose place "
+                       "another takes; copy it, or name another folder",
+                       spec);
+}
+
 // What writing and building will need is looked for before the search.
 static bd_status check_tools(bd_ctx *ctx, const bd_compilation *job) {
   const char *folder;
+  if (job->emit >= BD_EMIT_C) BD_TRY(check_cluster_stays(ctx, job));
   if (job->emit >= BD_EMIT_C)
     BD_TRY(bd_folder_check(ctx, job->out));
   else if (job->out)

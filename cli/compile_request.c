@@ -8,6 +8,8 @@
 static const char *const emit_names[] = {"graph", "train", "plan", "sharded", "spmd",
                                          "exec",  "c",     "exe",  NULL};
 
+enum { LIMIT_SECONDS = 30 }; // of the search
+
 static bd_status read_mesh(bd_ctx *ctx, const bd_arguments *arguments, bd_mesh *out) {
   const char *text = bd_argument(arguments, "--mesh");
   if (bd_mesh_parse(text, out)) return BD_OK;
@@ -138,7 +140,7 @@ bd_status bd_compile_read_request(bd_ctx *ctx, bd_compilation *job) {
     return bd_usage_fail(ctx, arguments, "-o FOLDER is missing; see 'braid %s --help'",
                          arguments->command->name);
   bd_plan_request *request = &job->request;
-  request->limit_seconds = 30;
+  if (!request->limit_seconds) request->limit_seconds = LIMIT_SECONDS;
   BD_TRY(bd_argument_choice(ctx, arguments, "--optimizer", bd_optimizer_names(), &optimizer));
   BD_TRY(bd_argument_bytes(ctx, arguments, "--memory-cap", &request->cap_bytes));
   BD_TRY(bd_argument_real(ctx, arguments, "--time-limit", 0.1, 86400, &request->limit_seconds));

@@ -11,7 +11,7 @@
 static const bd_command *const commands[] = {
     &bd_command_compile, &bd_command_run,     &bd_command_explain, &bd_command_opt,
     &bd_command_init,    &bd_command_presets, &bd_command_solve,   &bd_command_simulate,
-    &bd_command_diff,    &bd_command_probe,   &bd_command_import,
+    &bd_command_diff,    &bd_command_probe,   &bd_command_tune,    &bd_command_import,
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 

@@ -39,11 +39,14 @@ static void on_progress(void *user, const bd_plan_progress *progress) {
   v->next = bd_clock_seconds() + SECONDS_BETWEEN_LINES;
 }
 
-static bd_status read_solver(bd_ctx *ctx, const bd_arguments *arguments, bd_solver_kind *out) {
+bd_status bd_planning_read(bd_ctx *ctx, const bd_arguments *arguments, bd_plan_request *request) {
+  int64_t threads = bd_machine_cores();
   int solver = BD_SOLVER_GLPK;
+  BD_TRY(bd_argument_int(ctx, arguments, "--threads", 1, MOST_THREADS, &threads));
   BD_TRY(bd_argument_choice(ctx, arguments, "--solver", bd_solver_names, &solver));
-  *out = (bd_solver_kind)solver;
-  if (bd_solver_built_in(*out)) return BD_OK;
+  request->threads = (int)threads;
+  request->solver = (bd_solver_kind)solver;
+  if (bd_solver_built_in(request->solver)) return BD_OK;
   return bd_usage_fail(ctx, arguments, "this braid was built without the solver '%s'",
                        bd_solver_names[solver]);
 }
@@ -51,11 +54,8 @@ static bd_status read_solver(bd_ctx *ctx, const bd_arguments *arguments, bd_solv
 bd_status bd_planning_search(bd_ctx *ctx, const bd_arguments *arguments, const bd_module *train,
                              const bd_cluster *cluster, bd_plan_request *request,
                              bd_plan *out_plan) {
-  int64_t threads = bd_machine_cores();
   view v = {.terminal = isatty(STDERR_FILENO)};
-  BD_TRY(bd_argument_int(ctx, arguments, "--threads", 1, MOST_THREADS, &threads));
-  BD_TRY(read_solver(ctx, arguments, &request->solver));
-  request->threads = (int)threads;
+  BD_TRY(bd_planning_read(ctx, arguments, request));
   request->stop = bd_stop_wish();
   if (v.terminal || bd_argument_flag(arguments, "--verbose")) {
     request->progress = on_progress;

@@ -6,6 +6,10 @@
 #include "planner/planner.h"
 #include "planner/told/familiar.h"
 
+// The options `--threads` and `--solver`. Errors: wrong usage.
+BD_NODISCARD bd_status bd_planning_read(bd_ctx *ctx, const bd_arguments *arguments,
+                                        bd_plan_request *request);
+
 // As bd_plan_search, with the command's options `--threads`, `--solver` and `--verbose`. From its
 // start to the end of bd_planning_compare the first interrupt ends what is under way with the plan
 // in hand, a second one ends braid; where there is no plan, the exit status is that of an

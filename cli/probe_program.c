@@ -8,7 +8,7 @@
 #include "planner/constraints/constraints.h"
 #include "planner/planner.h"
 
-enum { SAMPLES = 4, STEPS = 12, BYTES_OF_TEXT = 256 };
+enum { SAMPLES = 4, STEPS = 12, VOCABULARY = 256 };
 #define PROFILE "profile.json"
 
 static bd_status build(bd_ctx *ctx, const bd_cluster *cluster, const bd_probe_case *what,
@@ -35,14 +35,16 @@ static bd_status build(bd_ctx *ctx, const bd_cluster *cluster, const bd_probe_ca
       .constraints = what->cut == BD_PROBE_DATA ? &data : NULL,
   };
   BD_TRY(bd_plan_search(ctx, train, cluster, &request, &plan));
-  return bd_trial_build(ctx, train, &plan, folder, out);
+  return bd_trial_build(ctx, train, &plan, &(bd_build_options){.executable = true}, folder, out);
 }
 
-static bd_status train_program(bd_ctx *ctx, const bd_trial *p) {
+static bd_status train_program(bd_ctx *ctx, const bd_trial *p, int64_t sequence) {
   bd_process_end end;
-  bd_training training = {
-      .data = bd_path_join(ctx, p->folder, "data.txt"), .steps = STEPS, .profile = PROFILE};
-  BD_TRY(bd_trial_write_text(ctx, training.data, BYTES_OF_TEXT));
+  bd_training training = {.data = bd_path_join(ctx, p->folder, "data.bin"),
+                          .tokenizer = BD_TRIAL_TOKENIZER,
+                          .steps = STEPS,
+                          .profile = PROFILE};
+  BD_TRY(bd_trial_write_tokens(ctx, training.data, VOCABULARY, sequence));
   BD_TRY(bd_trial_train(ctx, p, &training, &end));
   if (end.stopped_by)
     return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "measuring was stopped by %s; nothing is written",
@@ -55,6 +57,6 @@ bd_status bd_probe_program(bd_ctx *ctx, const bd_cluster *cluster, const bd_prob
                            const char *folder, bd_fit_rows *rows) {
   bd_trial p;
   BD_TRY(build(ctx, cluster, what, folder, &p));
-  BD_TRY(train_program(ctx, &p));
+  BD_TRY(train_program(ctx, &p, what->sequence));
   return bd_trial_read_profile(ctx, &p, cluster, bd_path_join(ctx, folder, PROFILE), rows);
 }

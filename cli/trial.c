@@ -1,31 +1,31 @@
 #include "cli/trial.h"
-#include "cli/build.h"
 #include "cli/ranks.h"
 #include "codegen/codegen.h"
 #include "ir/base/file.h"
 #include "ir/pass.h"
 #include <string.h>
 
-enum { TEXT_BYTES = 1 << 18, LETTERS = 26, MOST_ARGUMENTS = 14 };
+enum { MOST_TOKENS = 1 << 16, LEAST_LENGTH = 1 << 17, MOST_ARGUMENTS = 14 };
 
 bd_status bd_trial_build(bd_ctx *ctx, const bd_module *train, const bd_plan *plan,
-                         const char *folder, bd_trial *out) {
+                         const bd_build_options *build, const char *folder, bd_trial *out) {
   bd_module *sharded;
   *out = (bd_trial){.plan = *plan, .folder = folder};
   BD_TRY(bd_apply_plan(ctx, train, plan, &sharded));
   BD_TRY(bd_partition(ctx, sharded, &out->spmd));
   BD_TRY(bd_lower_exec(ctx, out->spmd, plan, &out->exec));
-  return bd_build_folder(ctx, train, out->exec, plan, &(bd_build_options){.executable = true},
-                         folder);
+  return bd_build_folder(ctx, train, out->exec, plan, build, folder);
 }
 
-bd_status bd_trial_write_text(bd_ctx *ctx, const char *path, int64_t vocabulary) {
-  char *text = bd_arena_array(ctx->arena, TEXT_BYTES, 1);
-  uint32_t first = vocabulary > 'z' ? 'a' : 0;
-  uint32_t count = first || vocabulary > LETTERS ? LETTERS : (uint32_t)vocabulary;
-  for (uint32_t i = 0, state = 1; i < TEXT_BYTES; i++, state = state * 1664525 + 1013904223)
-    text[i] = (char)(first + (state >> 24) % count);
-  return bd_file_write_unsynced(ctx, path, text, TEXT_BYTES);
+bd_status bd_trial_write_tokens(bd_ctx *ctx, const char *path, int64_t vocabulary,
+                                int64_t sequence) {
+  uint32_t bound = vocabulary < MOST_TOKENS ? (uint32_t)vocabulary : MOST_TOKENS;
+  size_t count = (size_t)(sequence < LEAST_LENGTH / 2 ? LEAST_LENGTH : 2 * sequence);
+  uint16_t *tokens = BD_NEW_ARRAY(ctx->arena, uint16_t, count);
+  uint32_t state = 1;
+  for (size_t i = 0; i < count; i++, state = state * 1664525 + 1013904223)
+    tokens[i] = (uint16_t)((state >> 8) % bound);
+  return bd_file_write_unsynced(ctx, path, tokens, count * sizeof *tokens);
 }
 
 static void add(const char **arguments, int *count, const char *option, const char *value) {

@@ -1,6 +1,7 @@
 // A program that is tried: built for a plan, trained for a few steps, and its profile read.
 #ifndef BD_CLI_TRIAL_H
 #define BD_CLI_TRIAL_H
+#include "cli/build.h"
 #include "cli/process.h"
 #include "ir/partition.h"
 #include "planner/cost/fit.h"
@@ -11,10 +12,10 @@ typedef struct bd_trial {
   const char *folder; // of the program
 } bd_trial;
 
-// Lowers the plan and builds its executable in `folder`, which must not stand. Errors: BD_EXTERNAL
-// with the compiler's log named, or the stop.
+// Lowers the plan and builds it as bd_build_folder does. Errors: those of that.
 BD_NODISCARD bd_status bd_trial_build(bd_ctx *ctx, const bd_module *train, const bd_plan *plan,
-                                      const char *folder, bd_trial *out_trial);
+                                      const bd_build_options *build, const char *folder,
+                                      bd_trial *out_trial);
 
 // A short training run. Files are absolute paths, or lie where braid was started.
 typedef struct bd_training {
@@ -30,9 +31,11 @@ typedef struct bd_training {
 BD_NODISCARD bd_status bd_trial_train(bd_ctx *ctx, const bd_trial *trial,
                                       const bd_training *training, bd_process_end *out_end);
 
-// Writes text whose bytes, as tokens, are below `vocabulary`: what is measured does not depend on
-// it.
-BD_NODISCARD bd_status bd_trial_write_text(bd_ctx *ctx, const char *path, int64_t vocabulary);
+// Writes tokens for it, below `vocabulary`, enough for samples of `sequence` of them: what is
+// measured depends on neither.
+#define BD_TRIAL_TOKENIZER "u16"
+BD_NODISCARD bd_status bd_trial_write_tokens(bd_ctx *ctx, const char *path, int64_t vocabulary,
+                                             int64_t sequence);
 
 // Adds the rows of a profile of it, of the first rank of each stage, which live in ctx->session and
 // point into the program. Errors: BD_EXTERNAL where the file is no profile.

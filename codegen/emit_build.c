@@ -55,6 +55,9 @@ static void add_rules(bd_text *text, const char *program) {
   bd_text_addf(text,
                "\n%s: $(OBJECTS)\n\t$(BRAID_RT_CC) -o $@ $(OBJECTS) $(BRAID_RT_LIBS)\n\n"
                "build/%%.o: %%.c kernels.h\n\t@mkdir -p $(@D)\n"
+               "\t$(BRAID_RT_CC) $(BRAID_RT_CFLAGS) -c -o $@ $<\n\n"
+               "# The runtime knows nothing of the program.\n"
+               "build/runtime/%%.o: runtime/%%.c\n\t@mkdir -p $(@D)\n"
                "\t$(BRAID_RT_CC) $(BRAID_RT_CFLAGS) -c -o $@ $<\n\n",
                program);
 }

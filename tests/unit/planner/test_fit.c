@@ -49,11 +49,18 @@ static bd_cluster truth(void) {
 static bd_module *lowered(const char *model, const bd_cluster *cluster, int stages, bd_plan *plan) {
   bd_model_options options = {.sequence = 16};
   bd_module *graph, *train, *sharded, *spmd;
+  const char *target = cluster->gpu ? "cuda" : "cpu";
+  bd_dtype precision = cluster->gpu ? BD_BF16 : BD_F32;
   assert_int_equal(bd_model_load(ctx, model, &options, &graph), BD_OK);
+  assert_int_equal(bd_pass_run_list(ctx, "canonicalize,cse,dce", NULL, NULL, graph, &graph), BD_OK);
   assert_int_equal(
-      bd_pass_run_list(ctx, "canonicalize,cse,dce,autodiff", NULL, NULL, graph, &train), BD_OK);
+      bd_pass_run_list(
+          ctx, bd_training_passes(precision, BD_MASTERS_F32, BD_GRADIENTS_F32, target), NULL, NULL,
+          graph, &train),
+      BD_OK);
   bd_plan_request request = {.model = model,
-                             .target = "cpu",
+                             .target = target,
+                             .precision = precision,
                              .optimizer = "adamw",
                              .global_batch = 4,
                              .sequence = 16,
@@ -131,8 +138,42 @@ static void test_finds_what_it_was(void **unused) {
   }
 }
 
+// Twice as slow in one thing, thrice in another: the same of each kind of work alone.
+static void test_scales_each_kind(void **unused) {
+  (void)unused;
+  bd_cluster start, real, found;
+  assert_int_equal(bd_cluster_load(ctx, "h100:1x2", &start), BD_OK);
+  start.kernel_seconds = 0;
+  real = start;
+  real.flops.bf16 /= 2;
+  real.flops.f32 /= 2;
+  real.work.attention_forward = 0.2;
+  real.work.attention_backward = 0.1;
+  real.memory_bytes_per_second /= 3;
+  real.intra.latency_seconds *= 1.5;
+  real.intra.bytes_per_second /= 1.5;
+  real.node.switch_sum = start.node.switch_sum;
+  bd_fit_rows measured = {.rows = rows, .end_count = 1, .ends = {{7e9, 0, 0, 1e-3}}};
+  for (int stages = 1; stages <= 2; stages++) {
+    bd_plan *plan = BD_NEW(ctx->arena, bd_plan);
+    add_rows(lowered("llama-mini", &start, stages, plan), &real, plan, &measured);
+  }
+  assert_int_equal(bd_fit_scales(ctx, &measured, &start, &found), BD_OK);
+  near(found.flops.bf16, real.flops.bf16, 0.1);
+  near(found.memory_bytes_per_second, real.memory_bytes_per_second, 0.05);
+  near(found.intra.bytes_per_second, real.intra.bytes_per_second, 0.02);
+  near(found.work.update_bytes_per_second, 7e12, 1e-9);
+  near(found.inter.bytes_per_second, start.inter.bytes_per_second / 1.5, 0.02); // of one node
+  // No rate is moved by more than a factor.
+  for (int i = 0; i < measured.row_count; i++)
+    measured.rows[i].weight *= 1000, measured.rows[i].seconds *= 1000;
+  assert_int_equal(bd_fit_scales(ctx, &measured, &start, &found), BD_OK);
+  near(found.flops.bf16, start.flops.bf16 / BD_FIT_MOST_SCALE, 1e-9);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_finds_what_it_was, open, drop_ctx)};
+      cmocka_unit_test_setup_teardown(test_finds_what_it_was, open, drop_ctx),
+      cmocka_unit_test_setup_teardown(test_scales_each_kind, open, drop_ctx)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,80 @@
+// Private to `braid tune`: choices of degrees are planned by the rates in hand, the most promising
+// is built and measured, rates are fitted to what it took, and so on.
+#ifndef BD_CLI_TUNE_H
+#define BD_CLI_TUNE_H
+#include "cli/compile.h"
+#include "cli/trial.h"
+
+// Pins beside those of the user, and the best plan under them.
+typedef struct bd_choice {
+  const char *pins; // "dp=2,tp=2,pp=1,mb=4"; "open": none
+  bd_plan_request request;
+  bd_constraints constraints;
+  bool open;
+  bool found;          // `plan` is one
+  int rates;           // by which it was searched; see bd_tuning
+  const char *program; // what the plan makes a program of, as text; equal programs, equal pointers
+  double seconds;      // of a step, by the rates in hand
+  bd_plan plan;
+} bd_choice;
+
+// A plan that was tried.
+typedef struct bd_measurement {
+  const char *pins, *program;
+  bd_plan plan;
+  double predicted_seconds; // by the rates that it was chosen by
+  double told_seconds;      // by the rates in hand
+  double seconds;           // measured; INFINITY: it failed
+  const char *failure;      // why; NULL: it did not
+  const char *products;     // GPUs: the file of --tune, as text; NULL: none
+} bd_measurement;
+
+enum { BD_MOST_CHOICES_TUNED = 512, BD_MOST_TRIALS = 64 };
+
+typedef struct bd_tuning {
+  bd_ctx *ctx;
+  const bd_compilation *job;
+  const bd_module *train;
+  const char *folder; // of trials
+  const char
+      *earlier; // that of the last one, whose runtime the next one takes; NULL: there is none
+  int64_t tries;
+  double doubt;    // predictions are off by this factor at times, in either direction
+  double deadline; // no trial begins after it; INFINITY: any time
+  bd_training training;
+  bd_cluster cluster; // with the rates in hand
+  int rates;          // how often they were fitted
+  bd_fit_rows rows;
+  int choice_count, measured_count;
+  int best; // measured; -1: none
+  bd_choice choices[BD_MOST_CHOICES_TUNED];
+  bd_measurement measured[BD_MOST_TRIALS];
+} bd_tuning;
+
+// tune_choices.c
+
+// The open choice first, then every way to share the devices between data, tensor and pipeline
+// parallelism that the user's pins allow, each searched roughly. Errors: those of bd_plan_search
+// for the open one.
+BD_NODISCARD bd_status bd_tune_list_choices(bd_tuning *tuning);
+// Adds those with half and twice the micro-batch of a plan that was measured, as it was chosen.
+BD_NODISCARD bd_status bd_tune_add_neighbours(bd_tuning *tuning, const bd_measurement *of);
+// What all choices take by new rates; the open one is searched again.
+BD_NODISCARD bd_status bd_tune_tell_again(bd_tuning *tuning);
+// The choice that promises most of those whose plan was not tried, searched by the rates in hand;
+// -1: there is none.
+BD_NODISCARD bd_status bd_tune_pick(bd_tuning *tuning, int *out_choice);
+
+// tune_measure.c
+
+// Builds and trains the plan of a choice, adds what was measured, and fits the rates to it. A
+// program that fails is a measurement. Errors: BD_EXTERNAL when it cannot be built, or told to
+// stop.
+BD_NODISCARD bd_status bd_tune_measure(bd_tuning *tuning, const bd_choice *choice);
+
+// tune_told.c
+
+// What was tried, for people; and as JSON (docs/tune.md).
+void bd_tune_page(const bd_tuning *tuning, bd_text *text);
+void bd_tune_json(const bd_tuning *tuning, bd_text *text);
+#endif

@@ -1,0 +1,139 @@
+#include "cli/folder.h"
+#include "cli/stop.h"
+#include "cli/tune.h"
+#include "ir/base/file.h"
+#include "ir/base/json.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROFILED_STEPS = 4, WARM_STEPS = 2, LEAST_COUNTED = 3 };
+#define METRICS "metrics.jsonl"
+#define PROFILE "profile.json"
+#define PRODUCTS "products.json"
+#define FILE_LIMIT_BYTES ((size_t)64 << 20)
+
+static int order_of_seconds(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+// The median of the steps that follow those in which programs get warm.
+static bd_status read_seconds(bd_tuning *t, const bd_trial *trial, double *out) {
+  bd_ctx *ctx = t->ctx;
+  const char *path = bd_path_join(ctx, trial->folder, METRICS);
+  double *seconds = BD_NEW_ARRAY(ctx->arena, double, t->training.steps);
+  int64_t count = 0, first = t->training.steps >= WARM_STEPS + LEAST_COUNTED ? WARM_STEPS : 1;
+  char *data;
+  size_t bytes;
+  BD_TRY(bd_file_read(ctx, path, FILE_LIMIT_BYTES, &data, &bytes));
+  for (char *line = data, *end; (end = strchr(line, '\n')) && count < t->training.steps;
+       line = end + 1) {
+    const bd_json *json;
+    BD_TRY(bd_json_parse(ctx, path, line, (size_t)(end - line), &json));
+    BD_TRY(bd_json_real(ctx, json, "step_seconds", true, 0, 1e9, &seconds[count++]));
+  }
+  if (count <= first) return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(path), "tells of too few steps");
+  count -= first;
+  qsort(seconds + first, (size_t)count, sizeof *seconds, order_of_seconds);
+  *out = (seconds[first + (count - 1) / 2] + seconds[first + count / 2]) / 2;
+  return BD_OK;
+}
+
+// The last line that the ranks said.
+static const char *last_words(bd_ctx *ctx, const bd_trial *trial) {
+  char *data;
+  size_t bytes;
+  if (bd_file_read(ctx, bd_path_join(ctx, trial->folder, "log"), FILE_LIMIT_BYTES, &data, &bytes) !=
+      BD_OK)
+    return "it said nothing";
+  while (bytes > 0 && (data[bytes - 1] == '\n' || data[bytes - 1] == '\r'))
+    bytes--;
+  size_t start = bytes;
+  while (start > 0 && data[start - 1] != '\n')
+    start--;
+  bd_text text = bd_text_init(ctx->arena);
+  bd_text_add_printable(&text, data + start, bytes - start);
+  return text.length ? text.data : "it said nothing";
+}
+
+static bd_status train(bd_tuning *t, const bd_trial *trial, const bd_training *training,
+                       bd_measurement *m) {
+  bd_process_end end;
+  BD_TRY(bd_trial_train(t->ctx, trial, training, &end));
+  if (end.stopped_by)
+    return bd_fail(t->ctx, BD_EXTERNAL, BD_NOWHERE, "tuning was stopped by %s; nothing is written",
+                   bd_stop_word(end.stopped_by));
+  if (end.exit_code)
+    m->failure = bd_intern_f(t->ctx, "status %d: %s", end.exit_code, last_words(t->ctx, trial));
+  return BD_OK;
+}
+
+// On GPUs a profile takes the graphs away that make steps fast, so it is a run of its own there.
+static bd_status train_twice(bd_tuning *t, const bd_trial *trial, bd_measurement *m) {
+  bool cuda = strcmp(trial->plan.target, "cuda") == 0;
+  bd_training timed = t->training, profiled = t->training;
+  timed.metrics = METRICS;
+  profiled.profile = PROFILE;
+  if (!cuda) {
+    timed.profile = PROFILE;
+    return train(t, trial, &timed, m);
+  }
+  timed.products = profiled.products = PRODUCTS;
+  profiled.steps = PROFILED_STEPS;
+  BD_TRY(train(t, trial, &timed, m));
+  return m->failure ? BD_OK : train(t, trial, &profiled, m);
+}
+
+// Of CPU ranks all rates are read off, of others each kind of work has a factor. Rates that are
+// none a cluster may have are not taken.
+static bd_status fit(bd_tuning *t) {
+  const bd_cluster *nominal = &t->job->cluster;
+  bool apart = nominal->gpu || nominal->nodes > 1;
+  bd_cluster fitted;
+  bd_ctx *child = bd_ctx_create_child(t->ctx);
+  if (!child) return bd_fail(t->ctx, BD_EXHAUSTED, BD_NOWHERE, "out of memory");
+  bd_status status = (apart ? bd_fit_scales : bd_fit_rates)(child, &t->rows, nominal, &fitted);
+  bd_ctx_destroy(child);
+  if (status != BD_OK) return BD_OK;
+  t->cluster = fitted;
+  t->rates++;
+  return BD_OK;
+}
+
+static bd_status read_trial(bd_tuning *t, const bd_trial *trial, bd_measurement *m) {
+  const char *products = bd_path_join(t->ctx, trial->folder, PRODUCTS);
+  char *data;
+  size_t bytes;
+  BD_TRY(read_seconds(t, trial, &m->seconds));
+  if (bd_file_exists(products)) {
+    BD_TRY(bd_file_read(t->ctx, products, FILE_LIMIT_BYTES, &data, &bytes));
+    m->products = data;
+  }
+  if (bd_cluster_is_mixed(&t->job->cluster)) return BD_OK;
+  BD_TRY(bd_trial_read_profile(t->ctx, trial, &t->job->cluster,
+                               bd_path_join(t->ctx, trial->folder, PROFILE), &t->rows));
+  return fit(t);
+}
+
+bd_status bd_tune_measure(bd_tuning *t, const bd_choice *choice) {
+  bd_measurement *m = &t->measured[t->measured_count];
+  bd_build_options build = {.executable = true, .earlier = t->earlier};
+  bd_trial trial;
+  *m = (bd_measurement){.pins = choice->pins,
+                        .program = choice->program,
+                        .plan = choice->plan,
+                        .predicted_seconds = choice->seconds,
+                        .told_seconds = choice->seconds,
+                        .seconds = INFINITY};
+  const char *folder =
+      bd_path_join(t->ctx, t->folder, bd_intern_f(t->ctx, "%d", t->measured_count));
+  BD_TRY(bd_trial_build(t->ctx, t->train, &choice->plan, &build, folder, &trial));
+  if (t->earlier) bd_folder_remove(t->earlier);
+  t->earlier = folder;
+  BD_TRY(train_twice(t, &trial, m));
+  if (!m->failure) BD_TRY(read_trial(t, &trial, m));
+  int number = t->measured_count++;
+  if (!m->failure && (t->best < 0 || m->seconds < t->measured[t->best].seconds)) t->best = number;
+  return BD_OK;
+}

@@ -1,0 +1,61 @@
+#include "cli/explain.h"
+#include "cli/tune.h"
+#include <math.h>
+
+static void add_mesh(const bd_mesh *mesh, const char *between, bd_text *text) {
+  for (int axis = 0; axis < mesh->axes; axis++)
+    bd_text_addf(text, "%s%d", axis ? between : "", mesh->size[axis]);
+}
+
+// "2 x 4, 8": stages, mesh and micro-batch.
+static void add_setting(bd_ctx *ctx, const bd_plan *plan, bd_text *text) {
+  bd_text setting = bd_text_init(ctx->arena);
+  bd_text_addf(&setting, "%d of ", plan->stages);
+  add_mesh(&plan->mesh, "x", &setting);
+  bd_text_addf(text, "%-12s%11lld", setting.data, (long long)plan->micro_batch);
+}
+
+static void add_seconds(bd_ctx *ctx, double seconds, bd_text *text) {
+  bd_text words = bd_text_init(ctx->arena);
+  bd_explain_add_seconds(&words, seconds);
+  bd_text_addf(text, "%11s", words.data);
+}
+
+void bd_tune_page(const bd_tuning *t, bd_text *text) {
+  bd_text_addf(text, "  #  %-24s%-12s%11s%11s%11s\n", "choice", "stages", "micro-batch",
+               "predicted", "measured");
+  for (int i = 0; i < t->measured_count; i++) {
+    const bd_measurement *m = &t->measured[i];
+    bd_text_addf(text, "%3d  %-24s", i + 1, m->pins);
+    add_setting(t->ctx, &m->plan, text);
+    add_seconds(t->ctx, m->predicted_seconds, text);
+    if (m->failure)
+      bd_text_addf(text, "     failed, %s\n", m->failure);
+    else
+      add_seconds(t->ctx, m->seconds, text);
+    if (!m->failure) bd_text_add(text, i == t->best ? "  kept\n" : "\n");
+  }
+}
+
+void bd_tune_json(const bd_tuning *t, bd_text *text) {
+  bd_text_addf(text, "{\n  \"braid_tuning\": 1,\n  \"steps\": %lld,\n  \"kept\": %d,\n",
+               (long long)t->training.steps, t->best);
+  bd_text_add(text, "  \"trials\": [");
+  for (int i = 0; i < t->measured_count; i++) {
+    const bd_measurement *m = &t->measured[i];
+    bd_text_add(text, i ? ",\n    {\"choice\": " : "\n    {\"choice\": ");
+    bd_text_add_json_string(text, m->pins);
+    bd_text_addf(text, ", \"stages\": %d, \"mesh\": [", m->plan.stages);
+    add_mesh(&m->plan.mesh, ", ", text);
+    bd_text_addf(text, "], \"micro_batch\": %lld, ", (long long)m->plan.micro_batch);
+    bd_text_add_json_member(text, "predicted_seconds", m->predicted_seconds);
+    bd_text_add(text, ", ");
+    bd_text_add_json_member(text, "measured_seconds", m->seconds);
+    if (m->failure) {
+      bd_text_add(text, ", \"failure\": ");
+      bd_text_add_json_string(text, m->failure);
+    }
+    bd_text_add(text, "}");
+  }
+  bd_text_add(text, "\n  ]\n}\n");
+}

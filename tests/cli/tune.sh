@@ -1,0 +1,103 @@
+#!/bin/sh
+# `braid tune` tries plans, keeps the fastest, and says what it measured; what it leaves is an output folder as any other.
+#   tune.sh BRAID
+set -eu
+braid=$(realpath "$1")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+# How fast programs are does not matter here, how soon they are built does.
+printf '#!/bin/sh\nexec cc "$@" -O0\n' >quick-cc
+chmod +x quick-cc
+export OMPI_CC="$work/quick-cc"
+fail() {
+  echo "tune.sh: $*" >&2
+  cat log >&2
+  exit 1
+}
+# STATUS COMMAND...: the command ends so.
+ends() {
+  wanted=$1 status=0
+  shift
+  "$@" >log 2>&1 || status=$?
+  [ "$status" = "$wanted" ] || fail "status $status instead of $wanted of $*"
+}
+nothing_left() { [ "$(ls -d "$1"* 2>/dev/null | wc -l)" = "${2:-0}" ] || fail "left: $(ls -d "$1"*)"; }
+member() { sed -n "s/.*\"$1\": \([^,}]*\).*/\1/p" "$2"; }
+
+# A real one: what the ranks take becomes the rates of a cluster, by which is planned again.
+ends 0 "$braid" tune gpt2-tiny --devices 2 --seq 16 --global-batch 4 --tries 2 --steps 3 -o real
+nothing_left real 1
+grep -q '"point_seconds": {"add": ' real/cluster.json || fail 'no rates were read off'
+[ "$(member kept real/tuning.json)" -lt "$(grep -c '"choice": ' real/tuning.json)" ] || fail 'what is kept was not tried'
+grep -q '"cluster": "real/cluster.json"' real/plan.json || fail 'the plan does not name its cluster'
+ends 0 "$braid" explain real
+yes 'sixteen and more bytes of text' | head -50 >text.txt
+ends 0 "$braid" run real --steps 2 --data text.txt --metrics metrics.jsonl
+[ "$(wc -l <metrics.jsonl)" = 2 ] || fail 'the program does not train'
+# The plan is that of the rates: compiled for them it predicts the same.
+"$braid" compile gpt2-tiny --cluster real/cluster.json --plan real/plan.json --seq 16 --emit plan -o again.json
+[ "$(member step_seconds again.json | head -1)" = "$(member step_seconds real/plan.json | head -1)" ] || fail 'predictions differ'
+ends 2 "$braid" compile gpt2-tiny --cluster real/cluster.json --seq 16 --global-batch 4 -o real
+grep -q "error: .*'real/cluster.json'.* -o" log || fail 'a cluster file may be lost'
+
+# A launcher that trains nothing: line K of `steps` is how long a step of trial K takes, or the status that it ends with.
+cat >launcher <<'END'
+[ "$1" = 2 ] || exit 99
+shift
+echo "$*" >>lines
+step=$(sed -n "$(wc -l <lines)p" steps)
+case $step in fails*) echo 'a word before' ; echo "it ${step}"; exit 14 ;; esac
+while [ $# -gt 0 ]; do
+  case $1 in
+  --metrics) for i in 1 2 3 4 5; do echo "{\"step\": $i, \"step_seconds\": $([ $i -le 2 ] && echo 100 || echo $step)}"; done >"$2" ;;
+  --profile) echo '{"braid_profile": 1, "instructions": [], "ranks": [{"rank": 0, "stage": 0, "times": []}]}' >"$2" ;;
+  esac
+  shift
+done
+END
+# OUT STATUS OPTION...: tunes with it.
+tune() {
+  out=$1 status=$2
+  shift 2
+  rm -f lines
+  ends "$status" "$braid" tune gpt2-tiny --devices 2 --seq 16 --global-batch 4 --steps 5 --launcher "sh $work/launcher {ranks}" -o "$out" "$@"
+}
+# The fastest is kept, whatever fails is told and left out.
+printf '%s\n' 0.0100 'fails for want of memory' 0.0070 0.0090 >steps
+tune kept 0 --tries 4 --within 200
+[ "$(wc -l <lines)" = 4 ] || fail "$(wc -l <lines) trials"
+grep -qv -- '/train --data .*/data.bin --tokenizer u16 --steps 5 --lr 0 --metrics ' lines && fail 'not all are trained alike'
+[ "$(member kept kept/tuning.json)" = 2 ] || fail 'the fastest is not kept'
+grep -q '^  3 .* 7.0 ms  kept$' log || fail 'what is kept is not told'
+grep -q '^  2 .*failed, status 14: it fails for want of memory$' log || fail 'a failure is not told'
+grep -q '"measured_seconds": null, "failure": "status 14: it fails' kept/tuning.json || fail 'a failure is not in the file'
+[ "$(member micro_batch kept/plan.json)" = "$(grep choice kept/tuning.json | sed -n '3s/.*"micro_batch": \([0-9]*\).*/\1/p')" ] ||
+  fail 'another plan is in the folder'
+
+# When nothing runs, nothing is written.
+yes 'fails always' | head -20 >steps
+tune never 4 --tries 1
+grep -q 'error: no program that was tried ran to its end; .* status 14: it fails always' log || fail 'no word of the end'
+nothing_left never
+
+# Under these pins there is one plan.
+yes 0.01 | head -20 >steps
+tune pinned 0 --pin dp=2,pp=1 --micro-batch 4 --tries 8 --within 1000
+[ "$(wc -l <lines)" = 1 ] || fail 'there is more than one plan under these pins'
+
+# What is told to stop leaves nothing.
+printf 'exec sleep 100\n' >launcher
+env --default-signal=INT "$braid" tune gpt2-tiny --devices 2 --seq 16 --global-batch 4 --launcher "sh $work/launcher" -o stopped >log 2>&1 &
+pid=$!
+tries=1200
+until ls stopped.partial-*/0/log >/dev/null 2>&1 || [ $tries = 0 ]; do
+  tries=$((tries - 1))
+  sleep 0.1
+done
+kill -INT $pid
+status=0
+wait $pid || status=$?
+[ "$status" = 130 ] || fail "an interrupt ends in status $status"
+grep -q 'error: tuning was stopped by an interrupt; nothing is written' log || fail 'no word of the stop'
+nothing_left stopped
