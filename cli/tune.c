@@ -15,6 +15,7 @@
 #include <math.h>
 #include <string.h>
 
+#define CLUSTER "cluster.json"
 enum { LIMIT_SECONDS = 10, DOUBT_PERCENT = 10 }; // of a search; of predictions
 
 static void remove_folder(void *path) {
@@ -102,33 +103,35 @@ static bd_status try_choices(bd_tuning *t) {
 }
 
 // The plan that is kept, with what the rates in hand tell of it.
-static bd_status describe(bd_ctx *ctx, const bd_tuning *t, const char *cluster, bd_plan *plan) {
+static bd_status describe(bd_ctx *ctx, const bd_tuning *t, const bd_cluster *cluster,
+                          bd_plan *plan) {
   const bd_plan *open = &t->choices[0].plan;
-  BD_TRY(bd_plan_predict(ctx, t->train, &t->cluster, plan));
+  BD_TRY(bd_plan_predict(ctx, t->train, cluster, plan));
   plan->bound_seconds = fmin(open->bound_seconds, plan->step_seconds);
   plan->gap = plan->step_seconds / plan->bound_seconds - 1;
   plan->search =
       bd_intern_f(ctx, "the fastest of %d measured; %s", t->measured_count, open->search);
-  plan->cluster = cluster;
+  plan->cluster = bd_path_join(ctx, t->job->out, CLUSTER);
   BD_TRY(bd_plan_note(ctx, t->train, plan));
-  return bd_plan_break_down(ctx, t->train, &t->cluster, plan);
+  return bd_plan_break_down(ctx, t->train, cluster, plan);
 }
 
 static bd_status write_best(bd_ctx *ctx, const bd_tuning *t) {
   const bd_measurement *best = &t->measured[t->best];
   bd_plan plan = best->plan;
   bd_trial trial;
+  bd_cluster rates = bd_tune_rates(t, best->parts);
   bd_text cluster = bd_text_init(ctx->arena), tuning = cluster, products = cluster;
-  bd_cluster_print(&t->cluster, &cluster);
+  bd_cluster_print(&rates, &cluster);
   bd_tune_json(t, &tuning);
   if (best->products) bd_text_add(&products, best->products);
   const bd_build_file files[] = {
-      {"cluster.json", &cluster}, {"tuning.json", &tuning}, {"products.json", &products}};
+      {CLUSTER, &cluster}, {"tuning.json", &tuning}, {"products.json", &products}};
   bd_build_options build = {.executable = true,
                             .earlier = t->earlier,
                             .file_count = best->products ? 3 : 2,
                             .files = files};
-  BD_TRY(describe(ctx, t, bd_path_join(ctx, t->job->out, "cluster.json"), &plan));
+  BD_TRY(describe(ctx, t, &rates, &plan));
   return bd_trial_build(ctx, t->train, &plan, &build, t->job->out, &trial);
 }
 

@@ -11,8 +11,9 @@ typedef struct bd_choice {
   bd_plan_request request;
   bd_constraints constraints;
   bool open;
-  bool found;          // `plan` is one
-  int rates;           // by which it was searched; see bd_tuning
+  bool parts; // products may be in parts, of which the cluster tells nothing (bd_tune_rates)
+  bool found; // `plan` is one
+  int rates;  // by which it was searched; see bd_tuning
   const char *program; // what the plan makes a program of, as text; equal programs, equal pointers
   double seconds;      // of a step, by the rates in hand
   bd_plan plan;
@@ -21,6 +22,7 @@ typedef struct bd_choice {
 // A plan that was tried.
 typedef struct bd_measurement {
   const char *pins, *program;
+  bool parts;
   bd_plan plan;
   double predicted_seconds; // by the rates that it was chosen by
   double told_seconds;      // by the rates in hand
@@ -53,11 +55,17 @@ typedef struct bd_tuning {
 
 // tune_choices.c
 
+// The rates in hand. `parts`: with a guess at what products keep of their rate while a collective
+// runs beside them, where the cluster has none: that NCCL takes 16 of 132 multiprocessors.
+#define BD_TUNE_PRODUCT_BESIDE 0.88
+bd_cluster bd_tune_rates(const bd_tuning *tuning, bool parts);
+
 // The open choice first, then every way to share the devices between data, tensor and pipeline
 // parallelism that the user's pins allow, each searched roughly. Errors: those of bd_plan_search
 // for the open one.
 BD_NODISCARD bd_status bd_tune_list_choices(bd_tuning *tuning);
-// Adds those with half and twice the micro-batch of a plan that was measured, as it was chosen.
+// Adds those with half and twice the micro-batch of a plan that was measured, as it was chosen; and
+// on GPUs whose cluster does not say what products do beside collectives, with products in parts.
 BD_NODISCARD bd_status bd_tune_add_neighbours(bd_tuning *tuning, const bd_measurement *of);
 // What all choices take by new rates; the open one is searched again.
 BD_NODISCARD bd_status bd_tune_tell_again(bd_tuning *tuning);

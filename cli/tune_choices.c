@@ -6,7 +6,8 @@
 #include <string.h>
 
 enum { ROUGH_SHARE = 4 }; // of the time of a search
-#define SLOW 2.0          // times as long as the plan of the open choice: not worth a closer look
+#define PARTS_WORD ",parts"
+#define SLOW 2.0 // times as long as the plan of the open choice: not worth a closer look
 
 // Stops are held while braid tunes; searches look for them now and then.
 static volatile sig_atomic_t told_to_stop;
@@ -27,13 +28,19 @@ static void keep_plan(bd_tuning *t, bd_choice *choice, const bd_plan *plan) {
   choice->seconds = choice->plan.step_seconds;
 }
 
+bd_cluster bd_tune_rates(const bd_tuning *t, bool parts) {
+  bd_cluster out = t->cluster;
+  if (parts) out.work.product_beside = BD_TUNE_PRODUCT_BESIDE;
+  return out;
+}
+
 static bd_status search(bd_tuning *t, bd_choice *choice, bool rough) {
   bd_ctx *ctx = t->ctx;
+  bd_cluster cluster = bd_tune_rates(t, choice->parts);
   bd_plan_request request = choice->request;
   bd_search_outcome outcome;
   bd_owned held;
   bd_arena *own = bd_ctx_open_arena(ctx, &held), *outer = ctx->arena;
-  request.constraints = &choice->constraints;
   request.progress = look_for_stop;
   request.stop = &told_to_stop;
   if (rough) {
@@ -42,7 +49,7 @@ static bd_status search(bd_tuning *t, bd_choice *choice, bool rough) {
     request.limit_seconds /= ROUGH_SHARE;
   }
   ctx->arena = own;
-  bd_status status = bd_plan_look(ctx, t->train, &t->cluster, &request, &outcome);
+  bd_status status = bd_plan_look(ctx, t->train, &cluster, &request, &outcome);
   ctx->arena = outer;
   choice->found = status == BD_OK && outcome.found;
   if (choice->found) keep_plan(t, choice, &outcome.plan);
@@ -54,6 +61,7 @@ static bd_status search(bd_tuning *t, bd_choice *choice, bool rough) {
 static bd_choice *add(bd_tuning *t, const bd_choice *of, const char *pins) {
   bd_choice *out = &t->choices[t->choice_count++];
   *out = *of;
+  out->request.constraints = &out->constraints;
   out->pins = pins;
   out->open = out->found = false;
   return out;
@@ -82,7 +90,6 @@ static bd_status add_degrees(bd_tuning *t, int stages, int data, int tensor) {
   choice->request.stages = stages;
   choice->constraints.degree[BD_CUT_SAMPLES] = data;
   choice->constraints.degree[BD_CUT_FEATURES] = tensor;
-  choice->request.constraints = &choice->constraints;
   if (!bd_pins_impossible(t->ctx, t->train, &t->cluster, &choice->request))
     return search(t, choice, true);
   t->choice_count--;
@@ -107,7 +114,7 @@ bd_status bd_tune_list_choices(bd_tuning *t) {
   bd_plan plan;
   *open = (bd_choice){
       .pins = "open", .request = t->job->request, .constraints = t->job->constraints, .open = true};
-  open->request.constraints = &open->constraints;
+  open->request.constraints = &open->constraints; // which stay where they are
   // With what to say where nothing fits.
   BD_TRY(bd_plan_search(t->ctx, t->train, &t->cluster, &open->request, &plan));
   open->found = true;
@@ -121,18 +128,36 @@ bd_status bd_tune_list_choices(bd_tuning *t) {
   return BD_OK;
 }
 
-static bd_status add_neighbour(bd_tuning *t, const bd_choice *of, int64_t micro_batch) {
-  const bd_plan *plan = &of->plan;
-  if (micro_batch < 1 || plan->global_batch % micro_batch) return BD_OK;
+static bool agrees_micro_batch(const bd_tuning *t, const bd_plan *plan, int64_t micro_batch) {
+  return !t->job->request.micro_batch && micro_batch >= 1 && plan->global_batch % micro_batch == 0;
+}
+
+// The stages and the mesh of a plan of the open choice are its pins.
+static bd_choice *add_alike(bd_tuning *t, const bd_choice *of, const char *pins) {
+  bd_choice *choice = add(t, of, pins);
+  choice->request.stages = of->plan.stages;
+  choice->request.micro_batch = of->plan.micro_batch;
+  if (of->open) choice->request.mesh = of->plan.mesh;
+  return choice;
+}
+
+static bd_status add_micro_batch(bd_tuning *t, const bd_choice *of, int64_t micro_batch) {
   const char *at = strstr(of->pins, ",mb=");
   int length = at ? (int)(at - of->pins) : (int)strlen(of->pins);
-  const char *pins = bd_intern_f(t->ctx, "%.*s,mb=%lld", length, of->pins, (long long)micro_batch);
-  if (!is_new(t, pins)) return BD_OK;
-  bd_choice *choice = add(t, of, pins);
+  const char *pins = bd_intern_f(t->ctx, "%.*s,mb=%lld%s", length, of->pins, (long long)micro_batch,
+                                 of->parts ? PARTS_WORD : "");
+  if (!agrees_micro_batch(t, &of->plan, micro_batch) || !is_new(t, pins)) return BD_OK;
+  bd_choice *choice = add_alike(t, of, pins);
   choice->request.micro_batch = micro_batch;
-  choice->request.stages = plan->stages;
-  if (of->open) choice->request.mesh = plan->mesh;
-  choice->request.constraints = &choice->constraints;
+  return search(t, choice, true);
+}
+
+static bd_status add_parts(bd_tuning *t, const bd_choice *of) {
+  const char *pins = bd_intern_f(t->ctx, "%s%s", of->pins, PARTS_WORD);
+  bool told = t->cluster.work.product_beside > 0 || !t->cluster.gpu;
+  if (told || of->parts || !is_new(t, pins)) return BD_OK;
+  bd_choice *choice = add_alike(t, of, pins);
+  choice->parts = true;
   return search(t, choice, true);
 }
 
@@ -140,19 +165,21 @@ bd_status bd_tune_add_neighbours(bd_tuning *t, const bd_measurement *measured) {
   int of = 0;
   while (of < t->choice_count && t->choices[of].program != measured->program)
     of++;
-  if (of == t->choice_count || t->job->request.micro_batch) return BD_OK;
+  if (of == t->choice_count) return BD_OK;
   int64_t micro_batch = measured->plan.micro_batch;
-  if (micro_batch % 2 == 0) BD_TRY(add_neighbour(t, &t->choices[of], micro_batch / 2));
-  return add_neighbour(t, &t->choices[of], 2 * micro_batch);
+  if (micro_batch % 2 == 0) BD_TRY(add_micro_batch(t, &t->choices[of], micro_batch / 2));
+  BD_TRY(add_micro_batch(t, &t->choices[of], 2 * micro_batch));
+  return add_parts(t, &t->choices[of]);
 }
 
-static bd_status tell(bd_tuning *t, const bd_plan *plan, double *out_seconds) {
+static bd_status tell(bd_tuning *t, const bd_plan *plan, bool parts, double *out_seconds) {
   bd_ctx *ctx = t->ctx;
+  bd_cluster cluster = bd_tune_rates(t, parts);
   bd_plan again = *plan;
   bd_owned held;
   bd_arena *own = bd_ctx_open_arena(ctx, &held), *outer = ctx->arena;
   ctx->arena = own;
-  bd_status status = bd_plan_predict(ctx, t->train, &t->cluster, &again);
+  bd_status status = bd_plan_predict(ctx, t->train, &cluster, &again);
   ctx->arena = outer;
   if (status == BD_OK) *out_seconds = again.step_seconds;
   bd_ctx_close_arena(ctx, &held);
@@ -161,10 +188,11 @@ static bd_status tell(bd_tuning *t, const bd_plan *plan, double *out_seconds) {
 
 bd_status bd_tune_tell_again(bd_tuning *t) {
   for (int i = 0; i < t->measured_count; i++)
-    BD_TRY(tell(t, &t->measured[i].plan, &t->measured[i].told_seconds));
+    BD_TRY(tell(t, &t->measured[i].plan, t->measured[i].parts, &t->measured[i].told_seconds));
   BD_TRY(search(t, &t->choices[0], false));
   for (int i = 1; i < t->choice_count; i++)
-    if (t->choices[i].found) BD_TRY(tell(t, &t->choices[i].plan, &t->choices[i].seconds));
+    if (t->choices[i].found)
+      BD_TRY(tell(t, &t->choices[i].plan, t->choices[i].parts, &t->choices[i].seconds));
   return bd_stop_came() ? stopped(t->ctx) : BD_OK;
 }
 

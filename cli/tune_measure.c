@@ -95,7 +95,12 @@ static bd_status fit(bd_tuning *t) {
   if (!child) return bd_fail(t->ctx, BD_EXHAUSTED, BD_NOWHERE, "out of memory");
   bd_status status = (apart ? bd_fit_scales : bd_fit_rates)(child, &t->rows, nominal, &fitted);
   bd_ctx_destroy(child);
-  if (status != BD_OK) return BD_OK;
+  if (status != BD_OK) {
+    bd_warn(t->ctx, BD_NOWHERE,
+            "what trial %d took makes rates that no cluster has; plans go by those before it",
+            t->measured_count + 1);
+    return BD_OK;
+  }
   t->cluster = fitted;
   t->rates++;
   return BD_OK;
@@ -122,6 +127,7 @@ bd_status bd_tune_measure(bd_tuning *t, const bd_choice *choice) {
   bd_trial trial;
   *m = (bd_measurement){.pins = choice->pins,
                         .program = choice->program,
+                        .parts = choice->parts,
                         .plan = choice->plan,
                         .predicted_seconds = choice->seconds,
                         .told_seconds = choice->seconds,

@@ -13,7 +13,8 @@ typedef enum kind {
   NO_KIND = KINDS
 } kind;
 
-enum { PASSES = 6 }; // an op that goes by two rates tells of both at once
+#define MOST_PART 10.0 // of the rate of products that a cluster may say attention reaches
+enum { PASSES = 6 };   // an op that goes by two rates tells of both at once
 
 // By how much slower each kind is than the nominal rates tell.
 typedef struct slowness {
@@ -76,6 +77,10 @@ static void slow_link(bd_link *link, double by) {
   link->bytes_per_second /= by;
 }
 
+static void scale_part(double *part, double otherwise, double by) {
+  *part = fmin(bd_part_or(*part, otherwise) * by, MOST_PART);
+}
+
 static void apply(const slowness *s, bd_cluster *c) {
   bd_work_rates *w = &c->work;
   // Attention reaches parts of the rate of products, whose slowness is not its own.
@@ -85,12 +90,11 @@ static void apply(const slowness *s, bd_cluster *c) {
   c->flops.bf16 /= s->of[PRODUCTS];
   c->flops.f16 /= s->of[PRODUCTS];
   c->flops.f8 /= s->of[PRODUCTS];
-  w->attention_forward = bd_part_or(w->attention_forward, 1) * forward;
-  w->attention_backward = bd_part_or(w->attention_backward, 1) * backward;
   double both = sqrt(forward * backward);
-  w->attention_generated = bd_part_or(w->attention_generated, BD_ATTENTION_GENERATED) * both;
-  w->attention_generated_f32 =
-      bd_part_or(w->attention_generated_f32, BD_ATTENTION_GENERATED_F32) * both;
+  scale_part(&w->attention_forward, 1, forward);
+  scale_part(&w->attention_backward, 1, backward);
+  scale_part(&w->attention_generated, BD_ATTENTION_GENERATED, both);
+  scale_part(&w->attention_generated_f32, BD_ATTENTION_GENERATED_F32, both);
   c->memory_bytes_per_second /= s->of[MEMORY];
   slow_link(&c->intra, s->of[INSIDE]);
   if (c->node.island_devices) slow_link(&c->node.island, s->of[INSIDE]);
