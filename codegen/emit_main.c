@@ -193,7 +193,7 @@ static void begin_pass(const bd_emit_pass *pass, const char *name, const char *w
   bd_text_addf(pass->text,
                "\nstatic void %s(bd_rt *rt, int64_t micro_batch, int64_t slot) {\n"
                "  char *const arena = bd_rt_arena(rt);\n"
-               "  (void)micro_batch, (void)slot;\n"
+               "  (void)arena, (void)micro_batch, (void)slot;\n"
                "  bd_rt_begin(rt, %s, micro_batch);\n",
                name, what);
 }

@@ -156,13 +156,32 @@ static void place_weight(laying *l, bd_id id) {
       (bd_place){BD_SEGMENT_OPTIMIZER, take(l, BD_SEGMENT_OPTIMIZER, state), 0};
 }
 
+static void place_gradient(laying *l, bd_id id) {
+  int64_t bytes = bd_memory_value_bytes(l->module, &l->main->values[id]);
+  l->layout->values[id] = (bd_place){BD_SEGMENT_GRADIENTS, take(l, BD_SEGMENT_GRADIENTS, bytes), 0};
+}
+
 static void place_gradients(laying *l, const bd_op *call) {
   const bd_function *backward = callee_of(l, call);
-  for (int i = 0; i < call->out_count; ++i) {
-    if (backward->values[backward->results[i]].segment != BD_SEGMENT_GRADIENTS) continue;
-    int64_t bytes = bd_memory_value_bytes(l->module, &l->main->values[call->out[i]]);
-    l->layout->values[call->out[i]] =
-        (bd_place){BD_SEGMENT_GRADIENTS, take(l, BD_SEGMENT_GRADIENTS, bytes), 0};
+  for (int i = 0; i < call->out_count; ++i)
+    if (backward->values[backward->results[i]].segment == BD_SEGMENT_GRADIENTS)
+      place_gradient(l, call->out[i]);
+}
+
+// A weight that gets no gradient on this stage and one on another has an accumulator here as well:
+// it takes the sum over the stages, by which both update the weight.
+static void place_absent_gradients(laying *l) {
+  const bd_function *main = l->main;
+  bool *wanted = BD_NEW_ARRAY(l->ctx->arena, bool, l->module->weight_count);
+  for (int i = 0; i < l->layout->weight_count; ++i)
+    wanted[l->layout->weights[i]] = true;
+  for (int i = 1; i < main->result_count; ++i)
+    if (l->layout->values[main->results[i]].segment == BD_SEGMENT_GRADIENTS)
+      wanted[l->module->gradient_weight[i - 1]] = false;
+  for (int i = 1; i < main->result_count; ++i) {
+    bool *absent = &wanted[l->module->gradient_weight[i - 1]];
+    if (*absent) place_gradient(l, main->results[i]);
+    *absent = false;
   }
 }
 
@@ -180,6 +199,7 @@ static void place_calls(laying *l) {
     l->layout->tapes[l->backward_of[i]] = l->layout->tapes[i];
     place_gradients(l, &l->main->ops[l->backward_of[i]]);
   }
+  place_absent_gradients(l);
   // The slots of the tape follow each other.
   l->layout->memory.slots = l->layout->in_flight;
   int64_t slot_bytes = l->layout->memory.bytes[BD_SEGMENT_TAPE];

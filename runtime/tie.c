@@ -120,6 +120,6 @@ static void tie_weight(bd_rt *rt, const bd_rt_weight *weight) {
 void bd_rt_tie_gradients(bd_rt *rt) {
   for (int index = 0; rt->program->stages > 1 && index < rt->program->tensors; index++) {
     const bd_rt_weight *const weight = find_weight(rt, rt->stage_index, index);
-    if (weight && bd_rt_tied(rt, weight)) tie_weight(rt, weight);
+    if (weight && weight->gradient_count && bd_rt_tied(rt, weight)) tie_weight(rt, weight);
   }
 }

@@ -1,6 +1,6 @@
 // The pass `autodiff`: a graph becomes the training of one micro-batch. Results of calls that the
-// loss does not depend on go away. A function whose calls differ in which results matter becomes
-// several.
+// loss does not depend on go away. A function whose calls differ in which results matter, or in
+// whether a gradient reaches them, becomes several.
 #include "ir/passes/autodiff.h"
 #include "ir/free_names.h"
 #include "ir/pass.h"
@@ -9,10 +9,12 @@
 // A function as the calls with one set of useful results see it.
 typedef struct variant {
   const bd_function *source;
-  bool *useful;     // per result of the source: the loss depends on it
-  bool *need;       // per parameter: some call passes something that has a gradient
-  bool *result_has; // per result of `forward`
-  bd_function *forward, *backward;
+  bool *useful;                    // per result of the source: the loss depends on it
+  bool *need;                      // per parameter: some call passes something that has a gradient
+  bool *gives;                     // per parameter: backward has a gradient of it
+  bool still;                      // no gradient reaches the calls
+  bool called;                     // some call is left to it
+  bd_function *forward, *backward; // the latter NULL where there is none
 } variant;
 
 typedef struct forward_call {
@@ -47,13 +49,16 @@ static bool same_flags(const bool *a, const bool *b, int count) {
   return memcmp(a, b, (size_t)count * sizeof *a) == 0;
 }
 
-static variant *find_variant(differ *d, const bd_function *source, const bool *useful) {
+static variant *find_variant(differ *d, const bd_function *source, const bool *useful, bool still) {
   for (int i = 0; i < d->variant_count; i++) {
     variant *v = &d->variants[i];
-    if (v->source == source && same_flags(v->useful, useful, source->result_count)) return v;
+    if (v->source == source && v->still == still &&
+        same_flags(v->useful, useful, source->result_count))
+      return v;
   }
   variant *made = &d->variants[d->variant_count++];
   made->source = source;
+  made->still = still;
   made->useful = BD_NEW_ARRAY(d->ctx->arena, bool, source->result_count);
   for (int i = 0; i < source->result_count; i++)
     made->useful[i] = useful[i];
@@ -78,7 +83,7 @@ static bd_status find_calls(differ *d) {
     if (!any) continue;
     for (int k = 0; k < op->in_count; k++)
       useful[op->in[k]] = true;
-    d->calls[d->call_count++] = (forward_call){i, find_variant(d, callee, flags), -1};
+    d->calls[d->call_count++] = (forward_call){i, find_variant(d, callee, flags, false), -1};
   }
   for (int i = 0, j = d->call_count - 1; i < j; i++, j--) {
     forward_call swapped = d->calls[i];
@@ -116,29 +121,76 @@ static const char *free_function_name(differ *d, const char *wanted) {
   return name;
 }
 
-// Variants were found from the last call to the first.
-static bool is_first_variant(const differ *d, int index) {
-  for (int i = index + 1; i < d->variant_count; i++)
-    if (d->variants[i].source == d->variants[index].source) return false;
-  return true;
-}
-
-static bd_status make_variant(differ *d, int index) {
-  variant *v = &d->variants[index];
+static bd_function *make_forward(differ *d, const variant *v) {
   bd_function *forward = bd_function_clone(d->ctx, v->source);
-  if (!is_first_variant(d, index)) forward->name = free_function_name(d, v->source->name);
+  forward->role = BD_ROLE_FORWARD;
   forward->result_count = 0;
   for (int i = 0; i < v->source->result_count; i++)
     if (v->useful[i]) bd_function_add_result(d->ctx, forward, v->source->results[i]);
+  return forward;
+}
+
+// `*out_result_has`: per result of `forward`.
+static bd_status make_backward(differ *d, const variant *v, bd_function *forward, const char *name,
+                               bool **out_result_has, bd_function **out_backward) {
   bool *active = BD_NEW_ARRAY(d->ctx->arena, bool, forward->value_count);
+  bool *result_has = BD_NEW_ARRAY(d->ctx->arena, bool, forward->result_count);
   bd_autodiff_propagate(forward, v->need, active);
-  v->result_has = BD_NEW_ARRAY(d->ctx->arena, bool, forward->result_count);
   for (int i = 0; i < forward->result_count; i++)
-    v->result_has[i] = active[forward->results[i]];
+    result_has[i] = active[forward->results[i]];
+  *out_result_has = result_has;
+  return bd_autodiff_function(d->ctx, forward, v->need, result_has, name, out_backward);
+}
+
+static bd_status find_given(differ *d, variant *v) {
+  bool *result_has;
+  bd_function *backward;
+  BD_TRY(make_backward(d, v, make_forward(d, v), "draft", &result_has, &backward));
+  v->gives = BD_NEW_ARRAY(d->ctx->arena, bool, v->source->param_count);
+  for (int i = 0; i < backward->result_count; i++)
+    v->gives[backward->gradient_of[i]] = true;
+  return BD_OK;
+}
+
+static bool any_of(const bool *flags, int count) {
+  for (int i = 0; i < count; i++)
+    if (flags[i]) return true;
+  return false;
+}
+
+// From the loss backwards: where gradients go. Calls that none reaches get variants without
+// backward, which save nothing.
+static bd_status find_still(differ *d) {
+  const bd_function *main = d->graph->main;
+  for (int i = d->variant_count - 1; i >= 0; i--)
+    BD_TRY(find_given(d, &d->variants[i]));
+  bool *reached = BD_NEW_ARRAY(d->ctx->arena, bool, main->value_count);
+  reached[main->results[0]] = true;
+  for (int i = d->call_count - 1; i >= 0; i--) {
+    forward_call *call = &d->calls[i];
+    const bd_op *op = &main->ops[call->index];
+    const variant *v = call->variant;
+    bool arrives = false;
+    for (int k = 0; k < op->out_count; k++)
+      arrives |= v->useful[k] && reached[op->out[k]];
+    for (int k = 0; arrives && k < op->in_count; k++)
+      reached[op->in[k]] |= v->gives[k] && d->active[op->in[k]];
+    if (!arrives && any_of(v->gives, op->in_count))
+      call->variant = find_variant(d, v->source, v->useful, true);
+    call->variant->called = true;
+  }
+  return BD_OK;
+}
+
+static bd_status make_variant(differ *d, variant *v) {
+  bd_function *forward = v->forward = make_forward(d, v);
+  if (bd_module_find(d->train, forward->name))
+    forward->name = free_function_name(d, v->source->name);
   bd_module_add_function(d->ctx, d->train, forward);
+  if (v->still) return BD_OK;
   const char *name = free_function_name(d, bd_intern_f(d->ctx, "%s.grad", forward->name));
-  BD_TRY(bd_autodiff_function(d->ctx, forward, v->need, v->result_has, name, &v->backward));
-  v->forward = forward;
+  bool *result_has;
+  BD_TRY(make_backward(d, v, forward, name, &result_has, &v->backward));
   if (v->backward->result_count == 0) {
     v->backward = NULL;
     forward->peer = NULL;
@@ -147,11 +199,20 @@ static bd_status make_variant(differ *d, int index) {
   }
   bd_module_add_function(d->ctx, d->train, v->backward);
   for (int i = 0; i < forward->result_count; i++)
-    if (!v->result_has[i])
+    if (!result_has[i])
       return bd_fail(d->ctx, BD_UNSUPPORTED, forward->loc,
                      "result %d of '%s' has no gradient and others do; compute it in a function of "
                      "its own",
                      i, v->source->name);
+  return BD_OK;
+}
+
+// Variants were found from the last call to the first; the first one made keeps the name.
+static bd_status make_variants(differ *d) {
+  for (int still = 0; still < 2; still++)
+    for (int i = d->variant_count - 1; i >= 0; i--)
+      if (d->variants[i].called && d->variants[i].still == still)
+        BD_TRY(make_variant(d, &d->variants[i]));
   return BD_OK;
 }
 
@@ -208,7 +269,7 @@ static bd_status deliver(differ *d, bd_id value, bd_id contribution, bd_loc loc)
   return bd_build(d->ctx, to, BD_OP_ADD, 2, in, 0, NULL, loc, &d->gradient[value]);
 }
 
-// The operands of a backward call. `*out_count` is 0 when no gradient arrives at the forward call.
+// The operands of a backward call.
 static bd_status find_arriving(differ *d, const forward_call *call, bd_id *arriving,
                                int *out_count) {
   const bd_op *op = &d->graph->main->ops[call->index];
@@ -219,7 +280,7 @@ static bd_status find_arriving(differ *d, const forward_call *call, bd_id *arriv
     wanted++;
     if (d->gradient[op->out[k]] != BD_NO_ID) arriving[count++] = d->gradient[op->out[k]];
   }
-  if (count > 0 && count < wanted)
+  if (count < wanted)
     return bd_fail(d->ctx, BD_UNSUPPORTED, op->loc,
                    "the loss has gradients for some results of this call of '%s' and none for "
                    "others that it depends on; split the function",
@@ -236,7 +297,6 @@ static bd_status make_backward_call(differ *d, const forward_call *call) {
   int count = 0;
   bd_id *in = BD_NEW_ARRAY(d->ctx->arena, bd_id, op->out_count);
   BD_TRY(find_arriving(d, call, in, &count));
-  if (count == 0) return BD_OK;
   bd_id *out = BD_NEW_ARRAY(d->ctx->arena, bd_id, backward->result_count);
   for (int k = 0; k < backward->result_count; k++) {
     bd_id operand = op->in[backward->gradient_of[k]];
@@ -282,7 +342,7 @@ static void make_room(differ *d) {
   for (int i = 0; i < main->op_count; i++)
     operands += main->ops[i].in_count;
   d->calls = BD_NEW_ARRAY(d->ctx->arena, forward_call, main->op_count);
-  d->variants = BD_NEW_ARRAY(d->ctx->arena, variant, main->op_count);
+  d->variants = BD_NEW_ARRAY(d->ctx->arena, variant, 2 * main->op_count);
   d->uses = BD_NEW_ARRAY(d->ctx->arena, weight_use, operands);
   d->active = BD_NEW_ARRAY(d->ctx->arena, bool, main->value_count);
   d->moved = BD_NEW_ARRAY(d->ctx->arena, bd_id, main->value_count);
@@ -303,8 +363,8 @@ bd_status bd_pass_autodiff(bd_ctx *ctx, const bd_module *in, bd_module **out_mod
   make_room(&d);
   BD_TRY(find_calls(&d));
   propagate(&d);
-  for (int i = d.variant_count - 1; i >= 0; i--)
-    BD_TRY(make_variant(&d, i));
+  BD_TRY(find_still(&d));
+  BD_TRY(make_variants(&d));
   start_main(&d);
   make_forward_calls(&d);
   bd_function *main = d.train->main;

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A model of primitive ops, values of many types among them, under several plans: the losses agree with one
-# rank's, and memory is what the plan says.
+# A model of primitive ops, values of many types among them, and of weights on several stages that have gradients on one of them and
+# on none, under several plans: the losses agree with one rank's, and memory is what the plan says.
 #   primitives.sh BRAID [FOLDER]
 set -euo pipefail
 braid=$(realpath "$1")
