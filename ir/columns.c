@@ -71,10 +71,11 @@ static int64_t chunks_of(const bd_function *function, const bd_op *op, const bd_
 
 int64_t bd_column_bytes(const bd_module *module, const bd_function *function, const bd_op *op) {
   bd_type in = bd_value_local_type(module, &function->values[op->in[0]]);
-  const bd_sharding *sharding = &function->values[op->in[0]].sharding;
-  bool split = bd_sharding_parts(&module->mesh, sharding, in.rank - 1) > 1;
-  bool even = in.dims[in.rank - 1] * bd_dtype_bytes(in.dtype) % WIDE == 0;
-  return even && !split ? WIDE : NARROW;
+  const bd_type *whole = operand_type(function, op);
+  int64_t part = in.dims[in.rank - 1], bytes = bd_dtype_bytes(in.dtype);
+  int64_t columns = bd_extent(whole->dims[in.rank - 1], module->micro_batch);
+  // Parts begin at multiples of their extent; the last ends where the row does.
+  return part * bytes % WIDE == 0 && columns * bytes % WIDE == 0 ? WIDE : NARROW;
 }
 
 int bd_column_threads(const bd_module *module, const bd_function *function, const bd_op *op) {

@@ -12,7 +12,7 @@
 bool bd_sums_columns(const bd_function *function, const bd_op *op);
 
 // Bytes of a row that each of a block's threads side by side reads at once, if rows are packed: 16
-// where rows are so even, else 4.
+// where rows, and the parts of them that ranks hold, are so even, else 4.
 int64_t bd_column_bytes(const bd_module *module, const bd_function *function, const bd_op *op);
 
 // How many of a block's threads lie side by side along a row: as many as read a line of memory,

@@ -28,6 +28,7 @@ plans=$(read_plans "$here/same_model.txt" | sed 's/$/ fp32/' && read_plans <<'EN
   gpt2-fp8-pipe    gpt2-tiny     4 2 2   2 1f1b  0   full batch        fp8
   gpt2-rounded     gpt2-tiny     1 1 1   8 1f1b  -   none -            rounded
   gpt2-narrow-2    gpt2-tiny     2 1 2   4 1f1b  0   none batch        narrow
+  gpt2-rounded-2   gpt2-tiny     2 1 2   4 1f1b  0   none batch        rounded-adamw
   llama-tf32-both  llama-tiny    4 1 2x2 4 1f1b  0   none batch,tensor fp32    --tf32
   llama-bf16       llama-tiny    1 1 1   8 1f1b  -   none -            bf16
   llama-bf16-mixed llama-tiny    2 1 2   4 1f1b  -   full mixed        bf16
@@ -118,11 +119,12 @@ add_data() {
   printf '%s\n' --steps "$steps" --seed 5 --warmup 2 >>"$2/options"
 }
 
-# PRECISION: sets what plan_model reads. `rounded` and `narrow` are bf16 without masters, with gradients in f32 and in bf16.
+# PRECISION: sets what plan_model reads. `rounded` and `narrow` are bf16 without masters, with gradients in f32 and in bf16, by Adafactor.
 set_precision() {
   precision=$1 masters='' gradients='' optimizer=adamw
   case $1 in
     rounded) precision=bf16 masters=none gradients=f32 optimizer=adafactor ;;
+    rounded-adamw) precision=bf16 masters=none gradients=f32 ;;
     narrow) precision=bf16 masters=none gradients=bf16 optimizer=adafactor ;;
   esac
 }

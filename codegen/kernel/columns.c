@@ -283,6 +283,14 @@ int bd_gen_column_threads(const bd_gen *g) {
   return bd_column_threads(k->module, k->function, g->op);
 }
 
+// Whether a pack holds columns of this rank alone: every rank holds a multiple of it, as parts of a
+// split loop begin at multiples of their extent and the last ends with the whole.
+static bool fills_packs(const bd_gen *g, int loop) {
+  const bd_gen_loop *l = &g->loop[loop];
+  int64_t whole = bd_extent(g->map.loop[l->slot].extent, g->kernel->module->micro_batch);
+  return !g->uneven && (!l->split || whole % g->pack == 0);
+}
+
 // As many columns as make the threads of a row read a sector of memory or a whole line: more would
 // leave fewer blocks. Only where every thread has all of its own.
 static int pack_columns(bd_gen *g, const bd_gen_columns *c) {
@@ -294,7 +302,7 @@ static int pack_columns(bd_gen *g, const bd_gen_columns *c) {
     along[count++] = &c->out[i];
   int bytes = (int)bd_column_bytes(g->kernel->module, g->kernel->function, g->op);
   bd_gen_pack(g, c->lane_loop, bytes, count, along);
-  return g->uneven || g->loop[c->lane_loop].split ? 1 : g->pack;
+  return fills_packs(g, c->lane_loop) ? g->pack : 1;
 }
 
 // A GPU's block takes 8 columns or packs of them, or 2 packs, whose threads read a line of memory

@@ -47,6 +47,17 @@ void bd_rt_claim(int status) {
   if (own && bd_meeting_claim(own->device->meeting, status)) bd_cuda_leave_early(own);
 }
 
+// NCCL takes memory beside the arena, how much it does not tell beforehand.
+static void fail_for_memory(const bd_rt *rt, const char *why) {
+  size_t available = 0, total = 0;
+  (void)cudaMemGetInfo(&available, &total);
+  bd_rt_fail(BD_RT_EXIT_MACHINE,
+             "NCCL finds too little memory on the GPU of rank %d, which has %zu of %zu bytes free "
+             "beside the arena of %lld (%s): end what else holds some (nvidia-smi lists it), or "
+             "compile with a lower --memory-cap",
+             rt->rank, available, total, (long long)rt->stage->arena_bytes, why);
+}
+
 // A rank that ended says more than the connection that it took with it, of which NCCL may tell
 // first.
 void bd_cuda_fail_nccl(bd_rt *rt, ncclResult_t error, const char *call) {
@@ -55,6 +66,7 @@ void bd_cuda_fail_nccl(bd_rt *rt, ncclResult_t error, const char *call) {
     if (bd_meeting_watch(rt->device->meeting)) bd_cuda_leave_early(rt);
     nanosleep(&(struct timespec){.tv_nsec = LOOK_NANOSECONDS}, NULL);
   }
+  if (strstr(why, "out of memory")) fail_for_memory(rt, why);
   bd_rt_fail(error == ncclRemoteError ? BD_RT_EXIT_DEAD_RANK : BD_RT_EXIT_EXTERNAL,
              "NCCL failed on rank %d: %s, in %.*s%s%s; NCCL_DEBUG=WARN makes it say more", rt->rank,
              ncclGetErrorString(error), (int)strcspn(call, "("), call, why[0] ? ": " : "", why);

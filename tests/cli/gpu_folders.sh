@@ -18,15 +18,17 @@ run() {
   [ $got -eq "$wanted" ] || { cat log; fail "gpu-folders.sh $*: status $got instead of $wanted"; }
 }
 
-run 0 out gpt2 llama-tf32-both mlp-2
-for name in gpt2 llama-tf32-both mlp-2; do
+run 0 out gpt2 gpt2-rounded-2 llama-tf32-both mlp-2
+for name in gpt2 gpt2-rounded-2 llama-tf32-both mlp-2; do
   grep -qxF "$work/out/$name" log || fail "$name is not told"
   grep -q '"target": "cuda"' out/$name/plan.json || fail "$name is not for GPUs"
   [ "$(grep -c '"loss": [0-9]' out/$name/check/expected.jsonl)" = 2 ] || fail "$name does not expect two losses"
   tr '\n' ' ' <out/$name/check/options | grep -q -e '--steps 2 ' || fail "$name has other options"
 done
-[ "$(ls out | wc -l)" = 3 ] || fail 'there are other folders'
+[ "$(ls out | wc -l)" = 4 ] || fail 'there are other folders'
 grep -q '"mesh": \[2, 2\]' out/llama-tf32-both/plan.json || fail 'the mesh is another'
+grep -q '"optimizer": "adamw"' out/gpt2-rounded-2/plan.json && grep -q '"masters": "none"' out/gpt2-rounded-2/plan.json ||
+  fail 'no AdamW rounds stochastically'
 [ "$(tail -n 1 out/llama-tf32-both/check/options)" = --tf32 ] || fail 'TF32 is not asked for'
 ! grep -q -e --tf32 out/gpt2/check/options || fail 'TF32 is asked for in fp32'
 [ -e out/gpt2/check/data.txt ] && [ -e out/mlp-2/check/data.safetensors ] || fail 'data is not there'

@@ -57,6 +57,10 @@ done
 ! cc -c -o plus.o plus.cpp 2>/dev/null || { echo 'there is a C++ compiler'; exit 1; }
 make -s -j2 tiny
 PATH=$all
+# Every kernel's file has machine code for each, and PTX of the first.
+for fatbin in build/runtime/cuda/*.fatbin; do
+  [ "$(sh tests/cuda/images.sh $fatbin | xargs)" = 'elf 80 elf 90 elf 100 ptx 80' ] || { echo "$fatbin has other images"; exit 1; }
+done
 # The Makefile's list of kernels is that of what is loaded.
 [ "$(sed -n 's/^BRAID_RT_KERNELS = //p' runtime/cuda.mk)" = "$(sed -n 's/^BD_CODE(\(.*\))$/\1/p' runtime/cuda/kernels.def | xargs)" ] ||
   { echo 'runtime/cuda.mk and kernels.def name other files'; exit 1; }

@@ -106,6 +106,8 @@ run other-nccl 2 '14 14' 'rank 0 has NCCL 2.28.9, rank 1 has 2.27.3: install the
   BD_FAKE_NCCL=22809 BD_FAKE_NCCL_OTHER=22703 -- --steps 1
 run nccl-fails 2 '4 4' 'NCCL failed on rank 0: error, in ncclCommInitRankConfig: no interface is found' \
   BD_FAKE_NCCL_WORDS='no interface is found' -- --steps 1
+run nccl-room 2 '14 14' "too little memory on the GPU of rank 0, which has [1-9][0-9]* of [0-9]* bytes free beside the arena of 33555968 (Cuda failure 2 'out of memory'): end" \
+  BD_FAKE_NCCL_WORDS="Cuda failure 2 'out of memory'" -- --steps 1
 run nccl-memory 2 '14 14' 'the program needs 33555968: Cuda failure 801' BD_FAKE_NCCL_MEMORY=0 \
   BD_FAKE_NCCL_WORDS='Cuda failure 801' -- --steps 1
 run small-gpu 2 '14 14' 'has 1000000 of 1000000 bytes free; the program needs 33555968: compile for' \

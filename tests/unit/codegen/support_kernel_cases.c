@@ -270,6 +270,12 @@ const kernel_case gpu_kernel_cases[] = {
     {BD_OP_REDUCE_SUM, "600,16", "rule=AB->B", ""},
     {BD_OP_LAYERNORM_DW, "1100,136 1100,136 1100 p1100", "", "A"},
     {BD_OP_REDUCE_SUM, "37,16448", "rule=AB->B", ""}, // columns enough
+    // Parts of rows that are packs on every rank, and that are none on the last.
+    {BD_OP_REDUCE_SUM, "70,48", "rule=AB->B", "B"},
+    {BD_OP_REDUCE_SUM, "600,48", "rule=AB->B", "B"},
+    {BD_OP_REDUCE_SUM, "70,28", "rule=AB->B", "B"},
+    {BD_OP_REDUCE_SUM, "70,23", "rule=AB->B", "B"},
+    {BD_OP_LAYERNORM_DW, "600,72 600,72 600 p600", "", "c"},
     // Rows of a few packs, and of elements, side by side in a warp.
     {BD_OP_REDUCE_SUM, "9,24", "rule=AB->A", "AB"},
     {BD_OP_REDUCE_SUM, "7,5,3", "rule=ABC->AB", "B"},

@@ -51,8 +51,11 @@ static const packs_case cases[] = {
     {{BD_OP_REDUCE_SUM, "64,768", "rule=AB->B", ""}, BD_BF16, "16>16"},
     {{BD_OP_REDUCE_SUM, "64,768", "rule=AB->B", ""}, BD_F32, "16>16"},
     {{BD_OP_REDUCE_SUM, "4096,768", "rule=AB->B", ""}, BD_BF16, "16>16 16>16"},
+    {{BD_OP_REDUCE_SUM, "64,1152", "rule=AB->B", "B"}, BD_BF16, "16>16"},
+    {{BD_OP_REDUCE_SUM, "4096,1152", "rule=AB->B", "B"}, BD_F32, "16>16 16>16"},
     {{BD_OP_LAYERNORM_DW, "64,768 64,768 64 p64", "", ""}, BD_BF16, "16,4>16"},
     {{BD_OP_LAYERNORM_DW, "64,768 64,768 64 p64", "", ""}, BD_F32, "16,4>16"},
+    {{BD_OP_LAYERNORM_DW, "64,1152 64,1152 64 p64", "", "c"}, BD_BF16, "16,4>16"},
     {{BD_OP_LAYERNORM, "64,768 768 768", "eps=1e-5", ""}, BD_BF16, "16>16,4"},
     {{BD_OP_LAYERNORM_DX, "64,768 64,768 768 64 p64", "", ""}, BD_BF16, "16,4>16"},
     {{BD_OP_LSE, "64,512", "", ""}, BD_BF16, "16>4"},
@@ -69,6 +72,9 @@ static const packs_case cases[] = {
      "16>4 16,4>16 16,4>16"},
     // Shapes that no pack, or a short one, fits.
     {{BD_OP_ADD, "64,333 333", "", ""}, BD_BF16, "2>2"},
+    {{BD_OP_REDUCE_SUM, "64,1148", "rule=AB->B", "B"}, BD_BF16, "2>2"}, // parts of 383
+    {{BD_OP_REDUCE_SUM, "64,1150", "rule=AB->B", "B"}, BD_BF16, "4>4"}, // of 384, and 382
+    {{BD_OP_REDUCE_SUM, "64,1151", "rule=AB->B", "B"}, BD_BF16, "2>2"}, // of 384, and 383
     {{BD_OP_PAD, "2,9,12,64", "dim=3 start=4 size=72", ""}, BD_BF16, "8>8"},
     {{BD_OP_PERMUTE, "2,64,96", "rule=abc->acb", ""}, BD_BF16, "2>2"},
 };
@@ -118,7 +124,8 @@ static void rows_move_in_packs(void **state) {
   int count = 0;
   assert_int_equal(bd_kernel_set_create(ctx, true, "sm_80", &set), BD_OK);
   for (int i = 0; i < CASES; i++) {
-    kernel_run_make(ctx, &cases[i].from, cases[i].real, 0, true, count, &runs[i]);
+    kernel_run_make(ctx, &cases[i].from, cases[i].real, cases[i].from.letters[0], true, count,
+                    &runs[i]);
     assert_int_equal(bd_kernel_set_add(ctx, set, &runs[i].kernel), BD_OK);
     count += runs[i].kernel.parts;
   }

@@ -121,6 +121,33 @@ static void other_sums_have_none(void **state) {
   bd_ctx_destroy(ctx);
 }
 
+// Parts of rows are packed as whole rows are, if each rank's is a multiple of 16 bytes.
+static void parts_may_be_even(void **state) {
+  (void)state;
+  bd_ctx *ctx = bd_ctx_create();
+  const struct {
+    int64_t columns;
+    int parts;
+    int64_t chunks, part;
+  } cases[] = {
+      {1536, 2, 86, 768}, // 12 groups
+      {3072, 4, 86, 768},
+      {2300, 3, 22, 767}, // 48: parts are none
+      {2302, 3, 22, 768}, // the last is none
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    sums s = sum(ctx, BD_BF16, 32768, cases[i].columns, "AB->B");
+    s.module->mesh.size[0] = cases[i].parts;
+    s.function->values[s.op->in[0]].sharding.at[0] = 1;
+    s.function->values[s.op->out[0]].sharding.at[0] = 0;
+    expect(&s, cases[i].chunks, cases[i].part);
+    bool even = cases[i].chunks == 86;
+    assert_int_equal(bd_column_bytes(s.module, s.function, s.op), even ? 16 : 4);
+    assert_int_equal(bd_column_threads(s.module, s.function, s.op), 8);
+  }
+  bd_ctx_destroy(ctx);
+}
+
 // A product sums what it reads at its own step, if that is the gradient of a bias, in f32.
 static void a_product_may_have_the_sum(void **state) {
   (void)state;
@@ -145,6 +172,7 @@ int main(void) {
       cmocka_unit_test(columns_may_be_enough),
       cmocka_unit_test(rows_may_be_few),
       cmocka_unit_test(other_sums_have_none),
+      cmocka_unit_test(parts_may_be_even),
       cmocka_unit_test(a_product_may_have_the_sum),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
