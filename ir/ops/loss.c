@@ -39,8 +39,33 @@ BD_EVAL(xent_grad) {
   }
 }
 
+// A number per row of the operand, for each of the row's elements.
+static bd_status over_rows(bd_ctx *ctx, bd_gradient *g, bd_id value, bd_id *out) {
+  const char *letters = "ABCDEFGH";
+  const bd_type *type = bd_gradient_operand_type(g, 0);
+  const char *rule = bd_intern_f(ctx, "%.*s->%.*s", type->rank - 1, letters, type->rank, letters);
+  const bd_attr attrs[2] = {bd_attr_string(ctx, "rule", rule),
+                            bd_attr_ints(ctx, "dims", type->rank, type->dims)};
+  return bd_build(ctx, g->backward, BD_OP_BROADCAST, 1, &value, 2, attrs, g->op->loc, out);
+}
+
+// exp(x - lse) dlse, in the type of the lse: a half's is f32.
+BD_GRADIENT(lse) {
+  bd_dtype dtype = g->forward->values[g->op->out[0]].type.dtype;
+  bd_id x = bd_gradient_operand(g, 0), lse, less, share, parts, part;
+  bd_attr to = bd_attr_string(ctx, "dtype", bd_dtype_name(dtype));
+  if (bd_gradient_operand_type(g, 0)->dtype != dtype)
+    BD_TRY(bd_build(ctx, g->backward, BD_OP_CAST, 1, &x, 1, &to, g->op->loc, &x));
+  BD_TRY(over_rows(ctx, g, bd_gradient_result(g, 0), &lse));
+  BD_TRY(bd_gradient_binary(ctx, g, BD_OP_SUB, x, lse, &less));
+  BD_TRY(bd_gradient_unary(ctx, g, BD_OP_EXP, less, &share));
+  BD_TRY(over_rows(ctx, g, g->dout[0], &parts));
+  BD_TRY(bd_gradient_binary(ctx, g, BD_OP_MUL, share, parts, &part));
+  return bd_gradient_as_operand(ctx, g, 0, part, &g->din[0]);
+}
+
 // Operand 2 must be lse(logits): the gradient with respect to the logits counts their way through
-// it, and the lse itself gets none.
+// it, and the lse itself gets none here.
 BD_GRADIENT(xent) {
   const bd_id in[4] = {bd_gradient_operand(g, 0), bd_gradient_operand(g, 1),
                        bd_gradient_operand(g, 2), g->dout[0]};

@@ -264,6 +264,8 @@ static const gradient_case cases[] = {
     {.kind = BD_OP_RELATIVE_ATTENTION,
      {F(1, 3, 2, 2), F(1, 3, 1, 2), F(1, 3, 1, 2), F(2, 1)},
      {REAL("scale", 0.7)}},
+    {.kind = BD_OP_LSE, .in = {F(2, 3, 5)}},
+    {.kind = BD_OP_LSE, .in = {F(7)}},
     {.kind = BD_OP_XENT, .in = {F(2, 3, 5), I(2, 3)}, .indices = 5},
     {.kind = BD_OP_XENT, .in = {F(6, 4), I(6)}, .indices = 4},
     {.kind = BD_OP_CONV, .in = {F(2, 3, 5, 6), F(4, 3, 3, 2)}},
