@@ -184,7 +184,8 @@ bd_id bd_transformer_softmax(bd_graph_build *g, const char *prefix, bd_id x) {
   for (int i = 0; i < NAMES; ++i)
     name[i] = bd_intern_f(g->ctx, "%s%s", prefix, plain[i]);
   bd_type type = g->function->values[x].type;
-  bd_id lse = bd_graph_unary(g, name[LSE], BD_OP_LSE, x);
+  bd_attr constant = bd_attr_int(g->ctx, "constant", 1);
+  bd_id lse = bd_graph_op(g, name[LSE], BD_OP_LSE, 1, &x, 1, &constant);
   bd_id level = bd_graph_repeat(g, name[LEVEL], lse, "ab->abc", &type);
   bd_id lowered = bd_graph_binary(g, name[LOWERED], BD_OP_SUB, x, level);
   bd_id power = bd_graph_unary(g, name[POWER], BD_OP_EXP, lowered);

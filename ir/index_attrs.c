@@ -88,6 +88,7 @@ static const attr_rule attr_rules[BD_OP_KIND_COUNT][MOST_ATTRS] = {
                       {"exclusive", BD_ATTR_INT, false, 0, 1},
                       {"reverse", BD_ATTR_INT, false, 0, 1},
                       POOLED_ATTR},
+    [BD_OP_LSE] = {{"constant", BD_ATTR_INT, false, 0, 1}},
     [BD_OP_BROADCAST] = {{"rule", BD_ATTR_STRING, true, 0, 0}, {"dims", BD_ATTR_INTS, true, 0, 0}},
     [BD_OP_PERMUTE] = {{"rule", BD_ATTR_STRING, true, 0, 0}},
     [BD_OP_RESHAPE] = {{"dims", BD_ATTR_INTS, true, 0, 0}},

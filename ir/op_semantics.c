@@ -23,3 +23,8 @@ bd_op_eval bd_op_get_eval(bd_op_kind kind) {
 bd_op_gradient bd_op_get_gradient(bd_op_kind kind) {
   return table[kind].gradient;
 }
+
+bool bd_op_gives_gradient(const bd_op *op, int operand) {
+  if (op->kind == BD_OP_LSE && bd_op_int(op, "constant", 0)) return false;
+  return bd_op_get_gradient(op->kind) && !(op->kind == BD_OP_XENT && operand == 2);
+}

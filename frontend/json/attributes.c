@@ -43,6 +43,7 @@ static const known_attr known[] = {
     {"step", BD_ATTR_INT, -LARGEST, LARGEST},
     {"exclusive", BD_ATTR_INT, 0, 1},
     {"reverse", BD_ATTR_INT, 0, 1},
+    {"constant", BD_ATTR_INT, 0, 1},
     {"batch", BD_ATTR_INT, 0, BD_MAX_RANK - 1},
     {"reduction", BD_ATTR_STRING, 0, 0},
     {"kernel", BD_ATTR_REALS, 0, 0},

@@ -32,8 +32,7 @@ void bd_autodiff_propagate(const bd_function *function, const bool *active_param
     const bd_op *op = &function->ops[i];
     bool active = false;
     for (int k = 0; k < op->in_count; k++)
-      active |= out_active[op->in[k]];
-    active &= bd_op_get_gradient(op->kind) != NULL;
+      active |= out_active[op->in[k]] && bd_op_gives_gradient(op, k);
     for (int k = 0; k < op->out_count; k++)
       out_active[op->out[k]] = active && bd_dtype_is_float(function->values[op->out[k]].type.dtype);
   }
@@ -65,7 +64,7 @@ static bd_status differentiate_op(differ *d, int index) {
   }
   for (int i = 0; i < op->in_count; i++) {
     din[i] = BD_NO_ID;
-    any_need |= need[i] = d->active[op->in[i]];
+    any_need |= need[i] = d->active[op->in[i]] && bd_op_gives_gradient(op, i);
   }
   if (!build || !any_need || dout[0] == BD_NO_ID) return BD_OK;
   bd_gradient gradient = {d->forward, op, d->draft, d->held, dout, need, din};

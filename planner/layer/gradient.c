@@ -1,4 +1,5 @@
 #include "planner/layer/gradient.h"
+#include "ir/op_semantics.h"
 #include "planner/layer/forms.h"
 #include "planner/layer/hidden.h"
 #include "planner/layer/op.h"
@@ -53,14 +54,15 @@ static void find_flows(bd_ctx *ctx, bd_layer_space *space) {
     const bd_op *op = &f->ops[i];
     bool any = false;
     for (int k = 0; k < op->in_count; k++)
-      any = any || active[op->in[k]];
-    active[op->out[0]] = any && !(bd_op_get_info(op->kind)->traits & BD_NO_GRADIENT);
+      any = any || (active[op->in[k]] && bd_op_gives_gradient(op, k));
+    active[op->out[0]] = any;
   }
   for (int i = 0; i < f->result_count; i++)
     space->flows[f->results[i]] = active[f->results[i]];
   for (int i = f->op_count - 1; i >= 0; i--)
     for (int k = 0; space->flows[f->ops[i].out[0]] && k < f->ops[i].in_count; k++)
-      space->flows[f->ops[i].in[k]] |= active[f->ops[i].in[k]];
+      space->flows[f->ops[i].in[k]] |=
+          active[f->ops[i].in[k]] && bd_op_gives_gradient(&f->ops[i], k);
 }
 
 static void find_sums(bd_ctx *ctx, bd_layer_space *space) {
