@@ -131,7 +131,7 @@ const bd_command bd_command_run = {
         "  --checkpoint-keep N           stay (2)\n"
         "  --resume FOLDER               go on from the newest checkpoint there: "
         "docs/checkpoints.md\n"
-        "  --metrics FILE                write one JSON object per step\n"
+        "  --metrics FILE                write one JSON object per step and evaluation\n"
         "  --report FILE                 write bytes per rank as JSON\n"
         "  --profile FILE                write a trace of the last step and seconds per "
         "instruction as JSON\n"

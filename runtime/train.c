@@ -74,15 +74,15 @@ static void tell(const bd_rt *rt, const bd_rt_measure *measure, FILE *metrics) {
     bd_rt_fail(BD_RT_EXIT_EXTERNAL, "%s: %s", rt->options.metrics, strerror(errno));
 }
 
-// Between two steps, or with no step at all.
-static void evaluate(bd_rt *rt, FILE *metrics) {
+// Between two steps, or with no step at all. Returns the seconds that it took.
+static double evaluate(bd_rt *rt, FILE *metrics) {
   const double start = seconds();
   bd_rt_evaluation_measure measure = {.loss = bd_rt_held_out_loss(rt)};
   measure.seconds = seconds() - start;
-  if (rt->rank > 0) return;
-  bd_rt_tell_evaluation(rt, &measure);
+  if (rt->rank == 0) bd_rt_tell_evaluation(rt, &measure);
   if (metrics && bd_rt_metrics_write_evaluation(rt, &measure, metrics))
     bd_rt_fail(BD_RT_EXIT_EXTERNAL, "%s: %s", rt->options.metrics, strerror(errno));
+  return measure.seconds;
 }
 
 // A checkpoint that training does not end with may fail: who failed has said why.
@@ -125,7 +125,7 @@ static int run_steps(bd_rt *rt, FILE *metrics) {
       bd_rt_report_note(rt, BD_RT_MEMORY_WARM);
     if (rt->rank == 0) tell(rt, &measure, metrics);
     if (stops(rt, &status)) return status;
-    if (bd_rt_held_out_due(rt, (int64_t)rt->step)) evaluate(rt, metrics);
+    if (bd_rt_held_out_due(rt, (int64_t)rt->step)) passed += evaluate(rt, metrics);
   }
   return 0;
 }
