@@ -13,8 +13,10 @@ tail -c 3000 text.txt >held-out.txt
 
 # NAME STEPS OPTION...
 go() {
+  local status=0
   mpirun --allow-run-as-root --oversubscribe -n "$(ranks_of "$1")" "$1/train" --steps "$2" --seed 1 --metrics "$1/metrics.jsonl" \
-    --report "$1/report.json" "${@:3}" 2>"$1/log" </dev/null || { echo "FAIL: $1 does not run:"; tail -5 "$1/log"; exit 1; }
+    --report "$1/report.json" "${@:3}" 2>"$1/log" </dev/null || status=$?
+  [ $status = 0 ] || { echo "FAIL: $1 ends with $status, given ${*:3}:"; tail -5 "$1/log"; exit 1; }
 }
 
 # NAME: losses and norms of its steps; its evaluations; both, in their order.
