@@ -173,6 +173,10 @@ static void add_step(const bd_emit_pass *pass) {
                           "  }\n"
                           "  for (int64_t i = STEADY; i < STEADY + COOLDOWN; ++i)\n"
                           "    backward(rt, i, i % IN_FLIGHT);\n}\n");
+  bd_text_addf(pass->text,
+               "\nvoid stage%d_forward(bd_rt *rt) {\n  set_parts(rt);\n"
+               "  for (int64_t i = 0; i < %d; ++i)\n    forward(rt, i, i %% %d);\n}\n",
+               layout->stage, bd_plan_micro_batches(plan), layout->in_flight);
 }
 
 // Numbers the forward calls; a backward call has the number of its forward call.

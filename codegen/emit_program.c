@@ -34,7 +34,8 @@ static void add_stages(const writer *w) {
   const bd_module *module = w->e->module;
   bd_text_add(w->text, "\n");
   for (int s = 0; s < module->stages; ++s)
-    bd_text_addf(w->text, "void stage%d_step(bd_rt *rt);\n", s);
+    bd_text_addf(w->text, "void stage%d_step(bd_rt *rt);\nvoid stage%d_forward(bd_rt *rt);\n", s,
+                 s);
   bd_text_add(w->text, "\nstatic const bd_rt_stage stages[] = {\n");
   for (int s = 0; s < module->stages; ++s) {
     const bd_layout *layout = &w->layouts[s];
@@ -54,8 +55,8 @@ static void add_stages(const writer *w) {
     if (ends > 0) bd_text_addf(w->text, " .most_ends = %lld,", (long long)ends);
     bd_text_addf(w->text,
                  "\n     .weight_count = %d, .run_count = sizeof runs%d / sizeof *runs%d, "
-                 ".runs = runs%d,\n     .step = stage%d_step},\n",
-                 layout->weight_count, s, s, s, s);
+                 ".runs = runs%d,\n     .step = stage%d_step, .forward = stage%d_forward},\n",
+                 layout->weight_count, s, s, s, s, s);
   }
   bd_text_add(w->text, "};\n");
 }

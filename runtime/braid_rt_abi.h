@@ -3,7 +3,7 @@
 #define BRAID_RT_ABI_H
 #include <stdint.h>
 
-#define BD_RT_VERSION 1
+#define BD_RT_VERSION 2
 #define BD_RT_MAX_RANK 8
 #define BD_RT_MAX_AXES 4
 #define BD_RT_ALIGNMENT 256 // of everything in an arena, bytes
@@ -155,6 +155,7 @@ typedef struct bd_rt_stage {
   const bd_rt_weight_run *runs;
   const bd_rt_weight *weights; // the runs written out, by the runtime; NULL in the program's tables
   void (*step)(bd_rt *rt);     // all micro-batches of one step
+  void (*forward)(bd_rt *rt);  // the same, forward alone: their loss, and nothing that lasts
 } bd_rt_stage;
 
 // What a stage program tells apart when a run is profiled: step `step` of layer function
@@ -166,8 +167,17 @@ typedef struct bd_rt_instruction {
 // The first instructions of every program.
 enum { BD_RT_MARK_OTHER, BD_RT_MARK_CLEAR, BD_RT_MARK_UPDATE, BD_RT_MARKS };
 
-// Ranges of a step: all of it, a pass of a micro-batch, a layer within, and at its end.
-enum { BD_RT_STEP, BD_RT_FORWARD, BD_RT_BACKWARD, BD_RT_LAYER, BD_RT_REDUCE, BD_RT_UPDATE };
+// Ranges of a step: all of it, a pass of a micro-batch, a layer within, and at its end; and an
+// evaluation.
+enum {
+  BD_RT_STEP,
+  BD_RT_FORWARD,
+  BD_RT_BACKWARD,
+  BD_RT_LAYER,
+  BD_RT_REDUCE,
+  BD_RT_UPDATE,
+  BD_RT_EVALUATION
+};
 
 // Integers that each sample of the data has, in a tensor called `name`.
 typedef struct bd_rt_ids_input {
@@ -221,6 +231,7 @@ typedef struct bd_rt_random {
   uint64_t seed, step;
   int64_t first_sample; // global index of the micro-batch's first sample
   int32_t call;
+  int32_t keeps_all; // nothing is dropped, or scaled for what is: the pass is no training
 } bd_rt_random;
 
 // Attention's tiles: rows of queries and of keys, and how many threads at most work at once.

@@ -9,7 +9,7 @@ BRAID_RT_SOURCES = \
   runtime/options.c runtime/data.c runtime/data_array.c runtime/npy.c runtime/megatron.c runtime/layout.c runtime/safetensors.c runtime/safetensors_header.c \
   runtime/json.c runtime/program.c runtime/weights.c runtime/save.c runtime/update.c runtime/overlap.c runtime/deferred.c runtime/adafactor.c \
   runtime/scale.c \
-  runtime/tie.c runtime/master.c runtime/source.c runtime/surplus.c runtime/save_folder.c runtime/train.c runtime/stop.c \
+  runtime/tie.c runtime/master.c runtime/source.c runtime/surplus.c runtime/save_folder.c runtime/train.c runtime/held_out.c runtime/stop.c \
   runtime/checkpoint/checkpoint.c runtime/checkpoint/resume.c runtime/checkpoint/origin.c runtime/checkpoint/folder.c runtime/checkpoint/cut.c \
   runtime/checkpoint/rank_file.c runtime/checkpoint/held.c runtime/checkpoint/digest.c runtime/checkpoint/manifest_read.c runtime/checkpoint/manifest_write.c \
   runtime/cuda/rank.c runtime/cuda/ending.c runtime/cuda/watchdog.c runtime/cuda/choose.c runtime/cuda/device.c runtime/cuda/neighbours.c runtime/cuda/observe.c runtime/cuda/sensors.c runtime/cuda/driver.c \

@@ -2,6 +2,7 @@
 #include "runtime/backend.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/deferred.h"
+#include "runtime/held_out.h"
 #include "runtime/metrics.h"
 #include "runtime/outputs.h"
 #include "runtime/overlap.h"
@@ -18,7 +19,6 @@
 static int open_data(bd_rt *rt) {
   char message[1024] = "";
   const bd_rt_options *const o = &rt->options;
-  rt->data = BD_RT_NO_DATA;
   if (o->steps == 0) return 0;
   const int status = bd_rt_data_open(rt->program, o->data, o->tokenizer, rt->rank == 0, &rt->data,
                                      message, sizeof message);
@@ -56,8 +56,10 @@ static int check_outputs(bd_rt *rt) {
 // What comes once the ranks stand.
 static int run(bd_rt *rt) {
   FILE *metrics = NULL;
+  rt->data = rt->held_out = BD_RT_NO_DATA;
   int status = check_outputs(rt);
   if (!status) status = open_data(rt);
+  if (!status) status = bd_rt_held_out_open(rt);
   if (!status) status = take_weights(rt);
   if (!status) status = bd_rt_weights_save_check(rt);
   if (!status) status = open_metrics(rt, &metrics);
@@ -71,6 +73,7 @@ static int run(bd_rt *rt) {
   bd_rt_profile_close(rt);
   if (metrics) fclose(metrics);
   bd_rt_data_close(&rt->data);
+  bd_rt_data_close(&rt->held_out);
   bd_rt_source_close(&rt->source);
   return status;
 }

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static const char EVALUATED[] = "\"eval_loss\"";
+
 static double tokens_per_second(const bd_rt *rt, double seconds) {
   const double tokens = (double)(rt->program->global_batch * rt->program->sequence);
   return seconds > 0 ? tokens / seconds : 0;
@@ -46,13 +48,30 @@ void bd_rt_progress(const bd_rt *rt, const bd_rt_measure *measure) {
   fflush(stderr);
 }
 
-// Where the line behind that of step `step` begins: lines are in the order of their steps.
+void bd_rt_tell_evaluation(const bd_rt *rt, const bd_rt_evaluation_measure *measure) {
+  char line[256];
+  snprintf(line, sizeof line, "%sstep %lld/%lld  eval loss %.4f  %lld samples in %.1fs\n",
+           isatty(STDERR_FILENO) ? "\r\033[K" : "", (long long)rt->step,
+           (long long)rt->options.steps, measure->loss,
+           (long long)(rt->held_out_batches * rt->program->global_batch), measure->seconds);
+  fputs(line, stderr);
+  fflush(stderr);
+}
+
+// Whether a line is kept by a run that goes on after `step`: of another step, or an evaluation.
+static int is_kept(const char *line, int64_t step) {
+  int64_t number = 0;
+  int end = 0;
+  if (sscanf(line, "{\"step\": %" SCNd64 ", %n", &number, &end) != 1) return 0;
+  return number < step || (number == step && strncmp(line + end, EVALUATED, sizeof EVALUATED - 1));
+}
+
+// Where the first line begins that is not kept: lines are in the order of their steps.
 static long end_of_steps(FILE *file, int64_t step) {
   char line[1024];
   long end = 0;
-  int64_t number = 0;
   for (int whole = 1; fgets(line, sizeof line, file);) {
-    if (whole && (sscanf(line, "{\"step\": %" SCNd64 ",", &number) != 1 || number > step)) break;
+    if (whole && !is_kept(line, step)) break;
     whole = strchr(line, '\n') != NULL;
     if (whole) end = ftell(file);
   }
@@ -76,11 +95,11 @@ int bd_rt_metrics_open(const char *path, int64_t step, FILE **out, char *message
 }
 
 // JSON has no number for what is not finite.
-static void write_number(FILE *file, const char *name, double value) {
+static void write_value(FILE *file, double value) {
   if (isfinite(value))
-    fprintf(file, "\"%s\": %.9g, ", name, value);
+    fprintf(file, "%.9g", value);
   else
-    fprintf(file, "\"%s\": null, ", name);
+    fputs("null", file);
 }
 
 static void write_sensors(const bd_rt *rt, FILE *metrics) {
@@ -94,9 +113,11 @@ static void write_sensors(const bd_rt *rt, FILE *metrics) {
 
 int bd_rt_metrics_write(const bd_rt *rt, const bd_rt_measure *measure, FILE *metrics) {
   fprintf(metrics, "{\"step\": %lld, ", (long long)rt->step);
-  write_number(metrics, "loss", measure->loss);
-  write_number(metrics, "grad_norm", measure->norm);
-  fprintf(metrics, "\"tokens_per_second\": %.6g, \"step_seconds\": %.6g",
+  fputs("\"loss\": ", metrics);
+  write_value(metrics, measure->loss);
+  fputs(", \"grad_norm\": ", metrics);
+  write_value(metrics, measure->norm);
+  fprintf(metrics, ", \"tokens_per_second\": %.6g, \"step_seconds\": %.6g",
           tokens_per_second(rt, measure->step_seconds), measure->step_seconds);
   if (mfu(rt, measure->step_seconds) > 0)
     fprintf(metrics, ", \"mfu\": %.6g", mfu(rt, measure->step_seconds));
@@ -105,5 +126,13 @@ int bd_rt_metrics_write(const bd_rt *rt, const bd_rt_measure *measure, FILE *met
     fprintf(metrics, ", \"loss_scale\": %.9g, \"skipped\": %s", (double)measure->loss_scale,
             measure->skipped ? "true" : "false");
   fputs("}\n", metrics);
+  return fflush(metrics) || ferror(metrics);
+}
+
+int bd_rt_metrics_write_evaluation(const bd_rt *rt, const bd_rt_evaluation_measure *measure,
+                                   FILE *metrics) {
+  fprintf(metrics, "{\"step\": %lld, %s: ", (long long)rt->step, EVALUATED);
+  write_value(metrics, measure->loss);
+  fprintf(metrics, ", \"eval_seconds\": %.6g}\n", measure->seconds);
   return fflush(metrics) || ferror(metrics);
 }

@@ -28,6 +28,9 @@ static const option options_table[] = {
     {"warmup", COUNT, AT(warmup), 0, 0, 0, 0},
     {"seed", SEED, AT(seed), 0, 0, 0, 0},
     {"data", TEXT, AT(data), 0, 0, 0, 0},
+    {"eval", TEXT, AT(eval), 0, 0, 0, 0},
+    {"eval-every", COUNT, AT(eval_every), 0, 0, 0, 0},
+    {"eval-steps", COUNT, AT(eval_steps), 0, 0, 0, 0},
     {"init", TEXT, AT(init), 0, 0, 0, 0},
     {"metrics", TEXT, AT(metrics), 0, 0, 0, 0},
     {"save", TEXT, AT(save), 0, 0, 0, 0},
@@ -54,7 +57,12 @@ static const option options_table[] = {
     {"tf32", SWITCH, AT(tf32), 0, 0, 0, 0},
     {"any-order", SWITCH, AT(any_order), 0, 0, 0, 0},
 };
-enum { OPTIONS = sizeof options_table / sizeof options_table[0], MOST_NAME = 32, KEPT = 2 };
+enum {
+  OPTIONS = sizeof options_table / sizeof options_table[0],
+  MOST_NAME = 32,
+  KEPT = 2,
+  EVAL_STEPS = 20
+};
 _Static_assert(OPTIONS <= 64, "options that are given are bits of a word");
 
 const char *bd_rt_options_help(void) {
@@ -69,7 +77,13 @@ const char *bd_rt_options_help(void) {
          "file with\n"
          "                      `inputs` and `targets`, or a folder with inputs.npy and "
          "targets.npy\n"
-         "  --tokenizer KIND    read --data as `bytes`, `u16` or `u32` whatever its name\n"
+         "  --eval PATH         held-out data, of the same kinds: the loss on it is told before "
+         "the "
+         "first step,\n"
+         "                      after the last one and every --eval-every N steps (0: not), over "
+         "the first\n"
+         "                      --eval-steps N (20) global batches of it, or as many as it has\n"
+         "  --tokenizer KIND    read both as `bytes`, `u16` or `u32` whatever their names\n"
          "  --steps N           steps to train (10)\n"
          "  --seed N            seed of initialization, sampling and dropout (1)\n"
          "  --init FILE         start from these weights: safetensors, or a Hugging Face folder\n"
@@ -86,7 +100,7 @@ const char *bd_rt_options_help(void) {
          "  --resume FOLDER     go on from the newest checkpoint there, written under this plan or "
          "another;\n"
          "                      with --checkpoint of the same folder a run that has none begins\n"
-         "  --metrics FILE      write one JSON object per step\n"
+         "  --metrics FILE      write one JSON object per step and evaluation\n"
          "  --report FILE       write bytes per rank as JSON\n"
          "  --profile FILE      write a trace of the last step, for Perfetto or chrome://tracing, "
          "and "
@@ -300,6 +314,10 @@ static int check_together(const bd_rt_options *options, uint64_t given, int opti
     return fail(message, message_bytes, "--checkpoint FOLDER is needed to write checkpoints");
   if (options->checkpoint_keep == 0)
     return fail(message, message_bytes, "--checkpoint-keep takes at least 1");
+  if (!options->eval && (options->eval_every > 0 || options->eval_steps != EVAL_STEPS))
+    return fail(message, message_bytes, "--eval PATH is needed to evaluate");
+  if (options->eval_steps == 0)
+    return fail(message, message_bytes, "--eval-steps takes at least 1");
   if (options->min_lr > options->lr)
     return fail(message, message_bytes, "--min-lr %g is above --lr %g, from where it is to fall",
                 options->min_lr, options->lr);
@@ -319,6 +337,7 @@ int bd_rt_options_parse(int argc, char **argv, int optimizer, bd_rt_options *out
                                  .momentum = 0.9,
                                  .clip = 1,
                                  .checkpoint_keep = KEPT,
+                                 .eval_steps = EVAL_STEPS,
                                  .loss_scale_interval = -1};
   uint64_t given = 0;
   for (int i = 1; i < argc; i++) {

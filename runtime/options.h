@@ -10,8 +10,8 @@ typedef struct bd_rt_options {
   int64_t steps, warmup;
   uint64_t seed;
   // NULL where not given.
-  const char *data, *init, *metrics, *save, *report, *profile, *tune, *checkpoint, *resume;
-  int64_t checkpoint_every, checkpoint_keep;
+  const char *data, *eval, *init, *metrics, *save, *report, *profile, *tune, *checkpoint, *resume;
+  int64_t checkpoint_every, checkpoint_keep, eval_every, eval_steps;
   double lr, min_lr, weight_decay, beta1, beta2, eps, momentum, clip;
   // Below or at 0 (the interval: below) where not given.
   double loss_scale, loss_scale_growth, loss_scale_backoff;

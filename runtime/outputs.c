@@ -120,10 +120,10 @@ int bd_rt_outputs_check(const bd_rt_options *options, char *message, size_t size
     save = weights_path;
   }
   const char *const path[] = {options->metrics, options->report, options->profile, save,
-                              options->tune,    options->data,   options->init};
+                              options->tune,    options->data,   options->eval,    options->init};
   static const char *const name[] = {"--metrics", "--report", "--profile", "--save",
-                                     "--tune",    "--data",   "--init"};
-  enum { SAVE = 3, WRITTEN, INIT = 6, FILES };
+                                     "--tune",    "--data",   "--eval",    "--init"};
+  enum { SAVE = 3, WRITTEN, INIT = 7, FILES };
   for (int i = 0; i < WRITTEN; i++)
     for (int k = i + 1; k < FILES; k++)
       // Weights that were read are replaced by trained ones as a whole, at the end.

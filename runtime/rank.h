@@ -55,6 +55,13 @@ static inline int64_t bd_rt_element_bytes(int dtype) {
 // the last step. That takes three updates, as the first step waits for nothing that another left.
 enum { BD_RT_MEMORY_READY, BD_RT_MEMORY_WARM, BD_RT_MEMORY_END, BD_RT_MEMORY_MOMENTS };
 
+// A global batch: that of the step which comes after `step` others, or of an evaluation then, which
+// has batches 1, 2, ...; `held_out` is 0 for training.
+typedef struct bd_rt_batch {
+  uint64_t step;
+  int64_t held_out;
+} bd_rt_batch;
+
 enum {
   BD_RT_SCRATCH_FLOATS = 1 << 21, // of loading, saving and the CPU's collectives
   BD_RT_GROUPS = 1 << BD_RT_MAX_AXES,
@@ -75,13 +82,15 @@ struct bd_rt {
   // The host's, written by the device too: this rank's loss of the step, then a sum of squares per
   // tensor of the model.
   double *sums;
-  bd_rt_data data;
-  bd_rt_source source;    // of --init, open until the run ends
-  bd_rt_profile *profile; // NULL without --profile
+  bd_rt_data data, held_out; // of --data and --eval
+  int64_t held_out_batches;  // of an evaluation; 0: there are none
+  bd_rt_batch batch;         // in work
+  bd_rt_source source;       // of --init, open until the run ends
+  bd_rt_profile *profile;    // NULL without --profile
   bd_rt_overlap *overlap;
   bd_rt_deferred *deferred;
   uint64_t step, updates; // those done; a step of f16 that overflows is no update
-  float target_share;     // 1 / the valid targets of the step
+  float target_share;     // 1 / the valid targets of the step; 0 in an evaluation
   float loss_scale;       // 1 but in f16 programs, see runtime/scale.h
   int64_t finite_steps;   // since the scale was changed
   int64_t kept_step;      // of the newest checkpoint in the folder of --checkpoint; -1: none
@@ -140,9 +149,9 @@ static inline void bd_rt_part(int64_t extent, int parts, int index, int64_t *sta
 // Whether this rank's partial of a loss counts (see bd_rt_add_loss).
 int bd_rt_loss_counts(const bd_rt *rt, uint32_t partial);
 
-// Samples of a step's micro-batch, from `start` on, one after another: `elements` of each, which
-// are tokens shifted by `which` or targets of arrays; integers of the input `which`; or real inputs
-// as `which`, f32 or a half.
+// Samples of a micro-batch of a batch, from `start` on, one after another: `elements` of each,
+// which are tokens shifted by `which` or targets of arrays; integers of the input `which`; or real
+// inputs as `which`, f32 or a half.
 enum { BD_RT_SAMPLES_SEQUENCES, BD_RT_SAMPLES_IDS, BD_RT_SAMPLES_REALS };
 typedef struct bd_rt_samples {
   int kind, which;
@@ -155,14 +164,19 @@ bd_rt_samples bd_rt_samples_of_ids(const bd_rt *rt, int input, int64_t micro_bat
                                    int64_t count);
 // Of one sample, in host memory.
 int64_t bd_rt_sample_bytes(const bd_rt_samples *samples);
-// Number `number` of those of a step, into host memory. 0, or nonzero where it cannot be read,
+// Number `number` of those of a batch, into host memory. 0, or nonzero where it cannot be read,
 // which bd_rt_sample_fail tells as it ends the job. Any thread may ask.
-int bd_rt_sample_read(const bd_rt *rt, const bd_rt_samples *samples, uint64_t step, int64_t number,
-                      void *out);
-void bd_rt_sample_fail(const bd_rt *rt, const bd_rt_samples *samples, uint64_t step, int64_t number)
-    __attribute__((noreturn));
-// All those of the current step, or the end of the job.
+int bd_rt_sample_read(const bd_rt *rt, const bd_rt_samples *samples, bd_rt_batch batch,
+                      int64_t number, void *out);
+void bd_rt_sample_fail(const bd_rt *rt, const bd_rt_samples *samples, bd_rt_batch batch,
+                       int64_t number) __attribute__((noreturn));
+// All those of the batch in work, or the end of the job.
 void bd_rt_samples_read(const bd_rt *rt, const bd_rt_samples *samples, void *out);
+// Valid targets of the batch in work: all tokens have one; arrays may mark some as absent. Writes
+// to the scratch.
+int64_t bd_rt_batch_targets(bd_rt *rt);
+// Where the data of a batch comes from: the path that was given.
+const char *bd_rt_batch_path(const bd_rt *rt, bd_rt_batch batch);
 
 // Weights: values from the seed or from --init; returns 0 or a status after rank 0 has spoken.
 // Padding becomes zero.

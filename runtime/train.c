@@ -2,6 +2,7 @@
 
 #include "runtime/backend.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/held_out.h"
 #include "runtime/master.h"
 #include "runtime/metrics.h"
 #include "runtime/overlap.h"
@@ -16,23 +17,6 @@
 #include <time.h>
 
 enum { WARM_UPDATES = 3 };
-
-// Valid targets of the step: all tokens have one; arrays may mark some as absent.
-static float target_share(bd_rt *rt) {
-  const bd_rt_program *const program = rt->program;
-  int64_t count = program->global_batch * program->sequence;
-  if (!program->vocabulary) {
-    int32_t *const targets = (int32_t *)(void *)rt->scratch;
-    count = 0;
-    for (int64_t sample = 0; sample < program->global_batch; sample++) {
-      const bd_rt_samples one = bd_rt_samples_of_sequences(rt, 0, sample, 1, 0);
-      bd_rt_samples_read(rt, &one, targets);
-      for (int64_t i = 0; i < program->sequence; i++)
-        count += targets[i] >= 0;
-    }
-  }
-  return count ? 1.0f / (float)count : 0;
-}
 
 static void clear_gradients(bd_rt *rt) {
   for (int i = 0; i < rt->stage->weight_count; i++) {
@@ -59,7 +43,9 @@ static int run_step(bd_rt *rt, bd_rt_measure *measure) {
   clear_gradients(rt);
   bd_rt_mark(rt, BD_RT_MARK_OTHER);
   rt->sums[0] = 0;
-  rt->target_share = target_share(rt);
+  rt->batch = (bd_rt_batch){.step = rt->step};
+  const int64_t targets = bd_rt_batch_targets(rt);
+  rt->target_share = targets ? 1.0f / (float)targets : 0;
   rt->stage->step(rt);
   bd_rt_settle(rt);
   bd_rt_sum_ranks(rt, rt->sums, 1);
@@ -86,6 +72,17 @@ static void tell(const bd_rt *rt, const bd_rt_measure *measure, FILE *metrics) {
   bd_rt_progress(rt, measure);
   if (metrics && bd_rt_metrics_write(rt, measure, metrics))
     bd_rt_fail(BD_RT_EXIT_EXTERNAL, "%s: %s", rt->options.metrics, strerror(errno));
+}
+
+// Between two steps, or with no step at all. Returns the seconds that it took.
+static double evaluate(bd_rt *rt, FILE *metrics) {
+  const double start = seconds();
+  bd_rt_evaluation_measure measure = {.loss = bd_rt_held_out_loss(rt)};
+  measure.seconds = seconds() - start;
+  if (rt->rank == 0) bd_rt_tell_evaluation(rt, &measure);
+  if (metrics && bd_rt_metrics_write_evaluation(rt, &measure, metrics))
+    bd_rt_fail(BD_RT_EXIT_EXTERNAL, "%s: %s", rt->options.metrics, strerror(errno));
+  return measure.seconds;
 }
 
 // A checkpoint that training does not end with may fail: who failed has said why.
@@ -115,6 +112,7 @@ static int run_steps(bd_rt *rt, FILE *metrics) {
   const uint64_t first_update = rt->updates;
   double passed = 0;
   int status = 0;
+  if (rt->held_out_batches > 0) evaluate(rt, metrics);
   while ((int64_t)rt->step < rt->options.steps) {
     bd_rt_measure measure = {0};
     status = run_step(rt, &measure);
@@ -127,6 +125,7 @@ static int run_steps(bd_rt *rt, FILE *metrics) {
       bd_rt_report_note(rt, BD_RT_MEMORY_WARM);
     if (rt->rank == 0) tell(rt, &measure, metrics);
     if (stops(rt, &status)) return status;
+    if (bd_rt_held_out_due(rt, (int64_t)rt->step)) passed += evaluate(rt, metrics);
   }
   return 0;
 }

@@ -80,7 +80,6 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
                         .scale = bd_op_real(g->op, "scale", 1 / sqrt((double)q[3])),
                         .softcap = bd_op_real(g->op, "softcap", 0),
                         .dropout = dropout,
-                        .keep = 1.0f / (1.0f - dropout),
                         .site = (uint32_t)bd_op_int(g->op, "site", 0),
                         .few = bd_attention_has_few_blocks(q[2], queries, k[1]),
                         .batches = b->count,
@@ -90,6 +89,7 @@ bd_status bd_attention_open(bd_gen *g, int query, int key, bd_attention *out) {
   if (inner->split) out->first_head = LLVMBuildNSWAdd(g->b, out->first_head, inner->start, "");
   if (dropout > 0) {
     out->first_sample = LLVMBuildNSWAdd(g->b, bd_gen_first_sample(g), b->start, "");
+    out->keep = bd_gen_keep(g, (double)(1.0f / (1.0f - dropout)));
     out->kept = bd_gen_variable(g, bd_gen_i32(g));
   }
   return BD_OK;

@@ -21,8 +21,9 @@ typedef struct bd_attention {
   int64_t window; // keys up to its own that a query sees; 0: all
   bool few;       // random blocks: bd_attention_has_few_blocks
   double scale;
-  double softcap;      // of scores; 0: they stay
-  float dropout, keep; // probability; 1 / (1 - probability)
+  double softcap;    // of scores; 0: they stay
+  float dropout;     // its probability
+  LLVMValueRef keep; // f32, what is kept is multiplied by; where there is dropout
   uint32_t site;
   LLVMValueRef batches, heads, kv_heads; // that this rank holds
   LLVMValueRef first_sample, first_head; // global

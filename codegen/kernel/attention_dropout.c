@@ -144,5 +144,5 @@ LLVMValueRef bd_attention_kept(bd_attention *a, int row, int column) {
   LLVMValueRef bit = LLVMConstInt(bd_gen_i32(g), 1u << bit_of(a, row, column), false);
   bit = LLVMBuildAnd(g->b, kept, bit, "");
   bit = LLVMBuildICmp(g->b, LLVMIntNE, bit, LLVMConstNull(bd_gen_i32(g)), "");
-  return LLVMBuildSelect(g->b, bit, bd_gen_real(g, (double)a->keep), bd_gen_real(g, 0.0), "");
+  return LLVMBuildSelect(g->b, bit, a->keep, bd_gen_real(g, 0.0), "");
 }

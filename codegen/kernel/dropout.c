@@ -116,6 +116,7 @@ LLVMValueRef bd_gen_dropout(bd_gen *g, const bd_gen_run *r, const bd_op *op, LLV
   if (r->rank) sample = LLVMBuildAdd(g->b, sample, bd_gen_logical(g, 0), "");
   bd_gen_site site = bd_gen_site_open(g, (uint32_t)bd_op_int(op, "site", 0));
   LLVMValueRef drop = bd_gen_drops(g, word_of(g, &site, &r->number, sample, element), p);
-  LLVMValueRef kept = LLVMBuildFMul(g->b, x, bd_gen_real_like(x, 1.0 / (1.0 - p)), "");
+  LLVMValueRef keep = bd_gen_splat_like(g, x, bd_gen_keep(g, 1.0 / (1.0 - p)));
+  LLVMValueRef kept = LLVMBuildFMul(g->b, x, keep, "");
   return LLVMBuildSelect(g->b, drop, bd_gen_real(g, 0.0), kept, "");
 }

@@ -276,8 +276,11 @@ void bd_gen_draw(bd_gen *g, const bd_gen_site *site, LLVMValueRef sample, LLVMVa
                  LLVMValueRef out_words[4]);
 // Word `number` % 4 of each lane's.
 LLVMValueRef bd_gen_choose_word(bd_gen *g, LLVMValueRef words[4], LLVMValueRef number);
-// Whether the uniform of ir/interpret.h that a word gives is less than p, i1.
+// Whether the uniform of ir/interpret.h that a word gives is less than p, i1; no word drops where
+// the pass keeps all.
 LLVMValueRef bd_gen_drops(bd_gen *g, LLVMValueRef word, double p);
+// What is kept is multiplied by: `factor`, or 1 where the pass keeps all. f32, a scalar.
+LLVMValueRef bd_gen_keep(bd_gen *g, double factor);
 
 // A list of integers that does not decrease: `extent` elements, `apart` from one to the next, from
 // `offset` on (i64 per lane; NULL: 0) of where the indices of `x` are.

@@ -22,7 +22,7 @@
 //
 //   bdk_N(char *buffers[buffer_count], int64_t range[range_count],
 //         struct { uint64_t seed; struct { uint64_t step; int64_t first_sample; } *moving;
-//                  int64_t unused; int32_t call; } random)
+//                  int64_t unused; int32_t call, keeps_all; } random)
 //
 // (what cuLaunchKernel copies from the host arrays; `moving` lies on the device, so that a graph of
 // launches stays the same from step to step); no bdk_N_chunks. A launch is a one-dimensional

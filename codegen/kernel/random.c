@@ -37,9 +37,9 @@ static LLVMValueRef load(bd_gen *g, LLVMTypeRef type, LLVMValueRef from, int64_t
   return LLVMBuildLoad2(g->b, type, address, "");
 }
 
-// A field of bd_rt_random: { u64 seed, step; i64 first_sample; i32 call }. On GPUs those from
-// `step` on that are of a micro-batch lie elsewhere: { u64 seed; {u64 step; i64 first_sample} *;
-// i64; i32 call }.
+// A field of bd_rt_random: { u64 seed, step; i64 first_sample; i32 call, keeps_all }. On GPUs those
+// from `step` on that are of a micro-batch lie elsewhere: { u64 seed; {u64 step; i64 first_sample}
+// *; i64; i32 call, keeps_all }.
 static LLVMValueRef field(bd_gen *g, LLVMTypeRef type, int64_t bytes) {
   if (!g->cuda || bytes < 8 || bytes >= 24) return load(g, type, g->random, bytes);
   LLVMValueRef moving = load(g, LLVMPointerTypeInContext(g->llvm, 0), g->random, 8);
@@ -90,8 +90,21 @@ LLVMValueRef bd_gen_choose_word(bd_gen *g, LLVMValueRef words[4], LLVMValueRef n
   return LLVMBuildSelect(g->b, bit[1], part[1], part[0], "");
 }
 
+static LLVMValueRef keeps_all(bd_gen *g) {
+  LLVMValueRef word = field(g, bd_gen_i32(g), 28);
+  return LLVMBuildICmp(g->b, LLVMIntNE, word, bd_gen_int_like(word, 0), "");
+}
+
 LLVMValueRef bd_gen_drops(bd_gen *g, LLVMValueRef word, double p) {
-  const int64_t bound = (int64_t)ceil((double)(float)p * 0x1p24);
+  LLVMValueRef bound =
+      LLVMConstInt(bd_gen_i32(g), (uint64_t)ceil((double)(float)p * 0x1p24), false);
+  bound = LLVMBuildSelect(g->b, keeps_all(g), LLVMConstNull(bd_gen_i32(g)), bound, "");
   word = LLVMBuildLShr(g->b, word, bd_gen_int_like(word, 8), "");
-  return LLVMBuildICmp(g->b, LLVMIntULT, word, bd_gen_int_like(word, bound), "");
+  return LLVMBuildICmp(g->b, LLVMIntULT, word, bd_gen_splat_like(g, word, bound), "");
+}
+
+LLVMValueRef bd_gen_keep(bd_gen *g, double factor) {
+  LLVMTypeRef f32 = bd_gen_f32(g);
+  return LLVMBuildSelect(g->b, keeps_all(g), LLVMConstReal(f32, 1.0), LLVMConstReal(f32, factor),
+                         "");
 }

@@ -138,9 +138,9 @@ static void place_in_grid(bd_gen *g) {
 }
 
 static LLVMTypeRef random_type(bd_gen *g) { // see codegen/kernel/kernel.h
-  LLVMTypeRef i64 = bd_gen_i64(g),
-              types[] = {i64, LLVMPointerTypeInContext(g->llvm, 0), i64, bd_gen_i32(g)};
-  return LLVMStructTypeInContext(g->llvm, types, 4, false);
+  LLVMTypeRef i64 = bd_gen_i64(g), i32 = bd_gen_i32(g),
+              types[] = {i64, LLVMPointerTypeInContext(g->llvm, 0), i64, i32, i32};
+  return LLVMStructTypeInContext(g->llvm, types, 5, false);
 }
 
 static void pass_by_value(bd_gen *g, unsigned parameter, LLVMTypeRef type) {

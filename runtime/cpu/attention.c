@@ -80,7 +80,8 @@ static void tile_softmax(const forward *f, const place *at, bd_rt_tiles *tiles, 
   const bd_rt_attention *const s = f->shape;
   float *const maximum = tiles->row[0], *const sum = tiles->row[1];
   const int64_t begin = bd_rt_keys_begin(s, at->row);
-  if (s->dropout > 0)
+  const int drops = bd_rt_attention_drops(s, f->random);
+  if (drops)
     bd_rt_dropout_tile(s, f->random, at->batch, at->head, at->row, at->rows, key, keys,
                        tiles->second);
   for (int64_t i = 0; i < at->rows; i++) {
@@ -98,7 +99,7 @@ static void tile_softmax(const forward *f, const place *at, bd_rt_tiles *tiles, 
     sum[i] = sum[i] * shrink + part;
     if (key > begin && most != maximum[i]) scale_row(at->out + i * at->out_stride, s->d_v, shrink);
     maximum[i] = most;
-    if (s->dropout > 0) {
+    if (drops) {
       const float *const mask = tiles->second + i * KEYS;
       for (int64_t j = from; j < seen; j++)
         x[j] *= mask[j];

@@ -31,6 +31,11 @@ static inline bd_rt_dropout_site bd_rt_dropout_at(const bd_rt_random *random, ui
                               .keep = 1.0f / (1.0f - p)};
 }
 
+// Whether a pass drops any probabilities at all.
+static inline int bd_rt_attention_drops(const bd_rt_attention *s, const bd_rt_random *random) {
+  return s->dropout > 0 && !random->keeps_all;
+}
+
 // The words of bd_philox_4x32 for four first counters, each in the lower half of 64 bits; what the
 // upper halves hold is noise here and in the result.
 static inline void bd_rt_philox_words(const bd_rt_dropout_site *d, __m256i c0, uint32_t c1,

@@ -35,7 +35,7 @@ void bd_rt_reals(bd_rt *rt, int dtype, int64_t micro_batch, int64_t start, int64
                  int64_t elements, void *out) {
   if (dtype != BD_RT_F32 && elements > BD_RT_SCRATCH_FLOATS)
     bd_rt_fail(BD_RT_EXIT_DATA, "%s: a sample in halves has at most %d elements, not %lld",
-               rt->options.data, BD_RT_SCRATCH_FLOATS, (long long)elements);
+               bd_rt_batch_path(rt, rt->batch), BD_RT_SCRATCH_FLOATS, (long long)elements);
   for (int64_t row = 0; row < rows; row++) {
     float *const wide = dtype == BD_RT_F32 ? (float *)out + row * elements : rt->scratch;
     const bd_rt_samples one = {BD_RT_SAMPLES_REALS, BD_RT_F32, micro_batch,

@@ -59,17 +59,24 @@ void bd_rt_stamps_read(bd_rt *rt, int count, double *seconds) {
   }
 }
 
+// Of the ranges that lie in no other: their work is gathered and started together.
+static int is_whole(int what) {
+  return what == BD_RT_STEP || what == BD_RT_EVALUATION;
+}
+
 void bd_rt_annotate(bd_rt *rt, int what, int64_t number) {
-  static const char *const names[] = {"step", "forward", "backward", "layer", "reduce", "update"};
+  static const char *const names[] = {"step",   "forward", "backward",  "layer",
+                                      "reduce", "update",  "evaluation"};
   char text[64];
   if (rt->device->rehearsing) return;
   if (rt->device->range_depth == BD_CUDA_MOST_RANGES)
     bd_rt_fail(BD_RT_EXIT_INTERNAL, "ranges lie in each other too deep");
-  if (what == BD_RT_STEP) bd_cuda_begin_step(rt);
+  if (is_whole(what)) bd_cuda_begin_step(rt);
   if (what != BD_RT_LAYER) bd_cuda_now(rt); // passes are segments of their own
   rt->device->ranges[rt->device->range_depth++] = what;
-  if (what == BD_RT_STEP)
-    snprintf(text, sizeof text, "stage %d, step %lld", rt->stage_index, (long long)number);
+  if (is_whole(what))
+    snprintf(text, sizeof text, "stage %d, %s %lld", rt->stage_index, names[what],
+             (long long)number);
   else if (what == BD_RT_REDUCE || what == BD_RT_UPDATE)
     snprintf(text, sizeof text, "%s", names[what]);
   else
@@ -83,7 +90,7 @@ void bd_rt_annotate_end(bd_rt *rt) {
   if (rt->device->rehearsing) return;
   const int what = rt->device->ranges[--rt->device->range_depth];
   if (what != BD_RT_LAYER) bd_cuda_now(rt);
-  if (what == BD_RT_STEP) bd_cuda_end_step(rt);
+  if (is_whole(what)) bd_cuda_end_step(rt);
 #if HAS_NVTX
   nvtxRangePop();
 #endif

@@ -1,7 +1,9 @@
 // Samples on their way to the device. What a step asks for, and in which order, is known from the
-// rehearsal, so a thread reads it ahead into pinned memory: what is left of a step's samples when
-// it begins is their copies. The device is asked for by the rank's own thread alone.
+// rehearsal, and an evaluation asks for the same of each of its batches; so a thread reads it ahead
+// into pinned memory: what is left of a step's samples when it begins is their copies. The device
+// is asked for by the rank's own thread alone.
 #include "runtime/cuda/rt.h"
+#include "runtime/held_out.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,26 +22,26 @@ enum {
 typedef struct slot {
   char *data;
   cudaEvent_t copied;
-  atomic_llong bad; // the number of one that cannot be read, or -1
+  bd_rt_batch batch; // that they are of
+  atomic_llong bad;  // the number of one that cannot be read, or -1
 } slot;
 
 struct bd_cuda_reader {
-  // Of every step, in order: what is read and copied at once.
+  // Of every batch, in order: what is read and copied at once.
   int chunk_count, chunk_room;
   bd_rt_samples *chunks;
   char *pinned;
   int slot_count;
-  slot *slots; // chunk n of the run, counted over steps, has slot n % slot_count
+  slot *slots; // chunk n of the run, counted over batches, has slot n % slot_count
   int started;
   pthread_t thread;
-  uint64_t first_step;
-  int64_t total; // chunks of the run
+  bd_rt_batch first;
   int64_t taken; // chunks that the rank has asked for
   // Of both threads: chunks that have been read, those whose slots may be written again.
   pthread_mutex_t mutex;
   pthread_cond_t changed;
   int64_t filled, freed;
-  int stop;
+  int stop, ended; // ended: there are no more batches
 };
 
 _Static_assert(sizeof(bd_rt_samples) == 2 * sizeof(int) + 4 * sizeof(int64_t),
@@ -101,25 +103,23 @@ int bd_cuda_prepare_reader(bd_rt *rt, char *message, size_t message_bytes) {
 typedef struct filling {
   const bd_rt *rt;
   const bd_rt_samples *samples;
-  uint64_t step;
   slot *slot;
 } filling;
 
 static void fill_sample(void *args, int64_t number, int worker) {
   const filling *const f = args;
   (void)worker;
-  if (bd_rt_sample_read(f->rt, f->samples, f->step, number,
+  if (bd_rt_sample_read(f->rt, f->samples, f->slot->batch, number,
                         f->slot->data + number * bd_rt_sample_bytes(f->samples)))
     atomic_store(&f->slot->bad, number);
 }
 
 // The host's threads share samples of reals: one alone takes longer to read and round an image than
 // to start what the GPU does with it. Others are short.
-static void fill(const bd_rt *rt, int64_t chunk) {
+static void fill(const bd_rt *rt, int64_t chunk, bd_rt_batch batch) {
   const bd_cuda_reader *const r = rt->device->reader;
-  filling f = {rt, &r->chunks[chunk % r->chunk_count],
-               r->first_step + (uint64_t)(chunk / r->chunk_count),
-               &r->slots[chunk % r->slot_count]};
+  filling f = {rt, &r->chunks[chunk % r->chunk_count], &r->slots[chunk % r->slot_count]};
+  f.slot->batch = batch;
   atomic_store(&f.slot->bad, -1);
   if (f.samples->kind == BD_RT_SAMPLES_REALS)
     bd_rt_pool_run(rt->pool, fill_sample, &f, f.samples->count);
@@ -138,23 +138,27 @@ static int await_slot(bd_cuda_reader *r, int64_t chunk) {
   return go;
 }
 
-// A sample that cannot be read ends the job when the step comes that wants it.
+// A sample that cannot be read ends the job when the batch comes that wants it.
 static void *read_ahead(void *args) {
   const bd_rt *const rt = args;
   bd_cuda_reader *const r = rt->device->reader;
-  for (int64_t chunk = 0; chunk < r->total && await_slot(r, chunk); chunk++) {
-    fill(rt, chunk);
+  bd_rt_batch batch = r->first;
+  for (int64_t chunk = 0; bd_rt_batch_is_of_run(rt, batch) && await_slot(r, chunk); chunk++) {
+    fill(rt, chunk, batch);
+    if ((chunk + 1) % r->chunk_count == 0) batch = bd_rt_batch_after(rt, batch);
     pthread_mutex_lock(&r->mutex);
     r->filled = chunk + 1;
     pthread_mutex_unlock(&r->mutex);
   }
+  pthread_mutex_lock(&r->mutex);
+  r->ended = 1;
+  pthread_mutex_unlock(&r->mutex);
   return NULL;
 }
 
 static void start(bd_rt *rt) {
   bd_cuda_reader *const r = rt->device->reader;
-  r->first_step = rt->step;
-  r->total = (rt->options.steps - (int64_t)rt->step) * r->chunk_count;
+  r->first = bd_rt_batch_first(rt);
   if (pthread_create(&r->thread, NULL, read_ahead, rt))
     bd_rt_fail(BD_RT_EXIT_EXTERNAL, "cannot start a thread that reads samples");
   r->started = 1;
@@ -177,9 +181,10 @@ void bd_cuda_free_samples(bd_rt *rt) {
   pthread_mutex_unlock(&r->mutex);
 }
 
+// Or never will be.
 static int is_filled(bd_cuda_reader *r, int64_t chunk) {
   pthread_mutex_lock(&r->mutex);
-  const int filled = chunk < r->filled;
+  const int filled = chunk < r->filled || r->ended;
   pthread_mutex_unlock(&r->mutex);
   return filled;
 }
@@ -189,15 +194,15 @@ static slot *take(bd_rt *rt, const bd_rt_samples *samples) {
   bd_cuda_reader *const r = rt->device->reader;
   if (!r->started) start(rt);
   const int64_t chunk = r->taken;
-  const uint64_t step = r->first_step + (uint64_t)(chunk / r->chunk_count);
-  if (step != rt->step || memcmp(&r->chunks[chunk % r->chunk_count], samples, sizeof *samples) != 0)
-    bd_rt_fail(BD_RT_EXIT_INTERNAL, "a step asks for other samples than the one before");
   bd_cuda_free_samples(rt);
   for (int64_t turn = 1; !is_filled(r, chunk); turn++)
     bd_cuda_rest(rt, turn);
   slot *const s = &r->slots[chunk % r->slot_count];
+  if (s->batch.step != rt->batch.step || s->batch.held_out != rt->batch.held_out ||
+      memcmp(&r->chunks[chunk % r->chunk_count], samples, sizeof *samples) != 0)
+    bd_rt_fail(BD_RT_EXIT_INTERNAL, "a batch asks for other samples than are read ahead");
   const int64_t bad = atomic_load(&s->bad);
-  if (bad >= 0) bd_rt_sample_fail(rt, samples, step, bad);
+  if (bad >= 0) bd_rt_sample_fail(rt, samples, s->batch, bad);
   return s;
 }
 

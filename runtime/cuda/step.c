@@ -19,7 +19,7 @@ typedef struct coordinates {
   uint64_t seed;
   const moving *moving;
   int64_t unused;
-  int32_t call, unused_too;
+  int32_t call, keeps_all;
 } coordinates;
 
 // One launch; its buffers and its range follow.
@@ -57,7 +57,8 @@ void bd_rt_launch(bd_rt *rt, int number, int buffer_count, char *const *buffers,
       (launch){.number = number, .buffer_count = buffer_count, .range_count = range_count};
   if (random) {
     const moving m = {random->step, random->first_sample};
-    args.launch.random = (coordinates){.seed = random->seed, .call = random->call};
+    args.launch.random =
+        (coordinates){.seed = random->seed, .call = random->call, .keeps_all = random->keeps_all};
     args.launch.random.moving = bd_cuda_keep(rt, &m, sizeof m);
   }
   if (buffer_bytes) memcpy(args.words, buffers, buffer_bytes);

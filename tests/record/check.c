@@ -11,7 +11,8 @@ struct record_check {
   const record_next *next;
   int instruction;    // the last mark
   int step, pass, at; // training step; place in the expectation
-  bool in_step;       // between clearing and update
+  int first, end;     // its passes that are gone through
+  bool in_step;       // between clearing and update, or in an evaluation
   bool lost;          // the record has left the expectation: values are followed no longer
   record_group group;
   record_ends ends;
@@ -23,24 +24,30 @@ static const record_pass *pass_at(const record_check *c) {
 }
 
 static const record_instruction *expected(const record_check *c) {
-  return c->pass < c->h.e->pass_count ? &pass_at(c)->instructions[c->at] : NULL;
+  return c->pass < c->end ? &pass_at(c)->instructions[c->at] : NULL;
 }
 
 // Passes without instructions are none.
 static void enter_pass(record_check *c, int pass) {
   c->pass = pass;
   c->at = 0;
-  while (c->pass < c->h.e->pass_count && pass_at(c)->count == 0)
+  while (c->pass < c->end && pass_at(c)->count == 0)
     c->pass++;
-  c->next->phase(c->next->args, c->pass < c->h.e->pass_count ? c->pass : RECORD_END);
+  c->next->phase(c->next->args, c->pass < c->end ? c->pass : RECORD_END);
 }
 
+static bool evaluates(const record_check *c) {
+  return c->in_step && c->first > 0;
+}
+
+// An evaluation goes through its passes once for each batch.
 static void advance(record_check *c) {
   if (++c->at == pass_at(c)->count) enter_pass(c, c->pass + 1);
+  if (c->pass == c->end && evaluates(c)) enter_pass(c, c->first);
 }
 
 static void set_place(record_check *c, const char *name) {
-  const bool inside = c->in_step && c->pass < c->h.e->pass_count;
+  const bool inside = c->in_step && c->pass < c->end;
   c->h.place = (record_place){c->step, inside ? c->pass : -1, c->instruction, name};
 }
 
@@ -87,6 +94,13 @@ static void finish_group(record_check *c) {
   record_group_clear(&c->group);
 }
 
+static void begin_passes(record_check *c, int first, int end) {
+  c->first = first;
+  c->end = end;
+  c->in_step = true;
+  enter_pass(c, first);
+}
+
 static void begin_step(record_check *c) {
   c->step++;
   c->in_step = false;
@@ -95,9 +109,18 @@ static void begin_step(record_check *c) {
 }
 
 static void end_passes(record_check *c) {
-  if (!c->lost && c->in_step && c->pass < c->h.e->pass_count) {
+  if (!c->lost && c->in_step && c->pass < c->end) {
     set_place(c, expected(c)->name);
     record_fault(c->h.faults, "%s: the step ends before it", record_where(&c->h));
+  }
+  c->in_step = false;
+}
+
+// With all of its batches.
+static void end_evaluation(record_check *c) {
+  if (!c->lost && (c->pass > c->first || c->at > 0)) {
+    set_place(c, expected(c)->name);
+    record_fault(c->h.faults, "%s: the evaluation ends before it", record_where(&c->h));
   }
   c->in_step = false;
 }
@@ -106,13 +129,15 @@ static void take_mark(record_check *c, int instruction) {
   finish_group(c);
   const int before = c->instruction;
   c->instruction = instruction;
-  if (instruction == BD_RT_MARK_CLEAR) {
+  if (instruction == RECORD_EVALUATES) {
+    c->instruction = BD_RT_MARK_OTHER;
+    begin_passes(c, c->h.e->pass_count, c->h.e->all_pass_count);
+  } else if (instruction == BD_RT_MARK_CLEAR) {
     begin_step(c);
   } else if (instruction == BD_RT_MARK_UPDATE) {
     end_passes(c);
   } else if (instruction == BD_RT_MARK_OTHER && before == BD_RT_MARK_CLEAR) {
-    c->in_step = true;
-    enter_pass(c, 0);
+    begin_passes(c, 0, c->h.e->pass_count);
   } else if (instruction == BD_RT_MARK_OTHER && before == BD_RT_MARK_UPDATE) {
     record_ends_check(&c->ends);
   }
@@ -146,6 +171,7 @@ void record_check_take(record_check *c, const record_event *event) {
     take_mark(c, event->instruction);
   } else if (!c->in_step || event->kind == RECORD_SUM_RANKS || is_aside(event)) {
     if (c->in_step) finish_group(c);
+    if (event->kind == RECORD_SUM_RANKS && evaluates(c)) end_evaluation(c);
     take_outside(c, event);
   } else {
     if (c->group.count > 0 && event->kind == RECORD_LAUNCH && goes_on(c)) finish_group(c);

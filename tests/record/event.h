@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 typedef enum record_kind {
-  // Another instruction of the program begins; no work.
+  // Another instruction of the program begins, or (RECORD_EVALUATES) an evaluation; no work.
   RECORD_MARK,
   // Work of a stage program.
   RECORD_LAUNCH, // of a generated kernel

@@ -122,10 +122,9 @@ static void add_kernel(builder *b, int call, const bd_kernel *k) {
   record_instruction *const i =
       add(b, library ? RECORD_ATTEND : RECORD_LAUNCH, bd_op_get_info(first->kind)->name);
   i->parts = library ? 1 : k->parts;
-  i->in_place =
-      k->with_gradient ||
-      (k->parts == 1 && (k->run_count > 0 || bd_op_get_info(first->kind)->traits &
-                                                 (BD_POINTWISE | BD_INPLACE_0)));
+  i->in_place = k->with_gradient ||
+                (k->parts == 1 && (k->run_count > 0 || bd_op_get_info(first->kind)->traits &
+                                                           (BD_POINTWISE | BD_INPLACE_0)));
   for (int n = 0; n < k->in_count; n++)
     use_in_call(b, call, f, k->in[n], RECORD_READ);
   for (int n = 0; n < k->out_count; n++)
@@ -387,14 +386,28 @@ static int number_calls(builder *b) {
   return forward_end;
 }
 
+BD_NODISCARD static bd_status list_passes(bd_ctx *ctx, bd_schedule schedule, int stage, int stages,
+                                          int micro_batches, record_expectation *out) {
+  const bd_stage_pass *step;
+  BD_TRY(
+      bd_schedule_order(ctx, schedule, stage, stages, 1, micro_batches, &step, &out->pass_count));
+  out->all_pass_count = out->pass_count + micro_batches;
+  bd_stage_pass *const all = BD_NEW_ARRAY(ctx->arena, bd_stage_pass, out->all_pass_count);
+  for (int i = 0; i < out->all_pass_count; i++)
+    all[i] = i < out->pass_count
+                 ? step[i]
+                 : (bd_stage_pass){.kind = BD_PASS_FORWARD, .micro_batch = i - out->pass_count};
+  out->passes = all;
+  return BD_OK;
+}
+
 bd_status record_expect(bd_ctx *ctx, const bd_module *exec, bd_schedule schedule, int micro_batches,
                         int stage, const record_ways *ways, record_expectation *out) {
   *out = (record_expectation){.module = exec, .stage = stage, .micro_batches = micro_batches};
   builder b = {.ctx = ctx, .module = exec, .main = exec->main, .e = out, .ways = ways};
   out->persistent = exec->weight_count + exec->main->result_count;
   out->call_values = BD_NEW_ARRAY(ctx->arena, int, exec->main->op_count);
-  BD_TRY(bd_schedule_order(ctx, schedule, stage, exec->stages, 1, micro_batches, &out->passes,
-                           &out->pass_count));
+  BD_TRY(list_passes(ctx, schedule, stage, exec->stages, micro_batches, out));
   b.prefetch = bd_prefetch_find(ctx, exec);
   b.fused = bd_fused_find(ctx, exec, b.prefetch);
   const int forward_end = number_calls(&b);

@@ -38,7 +38,9 @@ typedef struct record_expectation {
   const bd_module *module;
   int stage, micro_batches;
   int persistent, per_micro; // values
-  int pass_count;
+  // The passes of a step, and behind them those of a batch of an evaluation: forward alone, in the
+  // order of the micro-batches.
+  int pass_count, all_pass_count;
   const bd_stage_pass *passes;
   record_pass forward, backward;
   record_use *uses;

@@ -2,7 +2,8 @@
 //   record [--steps N] [--print RANK] [--spoil WHAT] [--ways LIST] PROGRAM EXEC PLAN
 // PROGRAM: main.c and stage*.c as a shared object. EXEC, PLAN: its exec module and its plan. Prints
 // a summary, or with --print what one rank does; exits with 1 when something is wrong. LIST, by
-// commas: apart (products do nothing besides), attention (the library's), alone (nothing beside).
+// commas: apart (products do nothing besides), attention (the library's), alone (nothing beside),
+// evaluates (before the first step and after each).
 #include "ir/base/file.h"
 #include "ir/plan.h"
 #include "ir/print.h"
@@ -99,6 +100,8 @@ static bool read_ways(record_ways *ways, char *list) {
       ways->attention = true;
     else if (strcmp(word, "alone") == 0)
       ways->alone = true;
+    else if (strcmp(word, "evaluates") == 0)
+      ways->evaluates = true;
     else
       return false;
   return true;

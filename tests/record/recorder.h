@@ -7,6 +7,9 @@
 #include "runtime/rank.h"
 #include "tests/record/event.h"
 
+// In the place of an instruction: an evaluation begins, which ends with a sum over ranks.
+enum { RECORD_EVALUATES = -1 };
+
 typedef struct record_sink {
   void (*begin)(void *args, const bd_rt *rt); // the rank has found its place
   void (*take)(void *args, record_event *event);
@@ -19,6 +22,7 @@ typedef struct record_ways {
   bool apart;     // products do nothing besides
   bool attention; // is the library's, where it may be
   bool alone;     // nothing runs beside other work
+  bool evaluates; // before the first step and after each, over two batches
 } record_ways;
 
 // Trains `steps` steps as rank `rank`; `program` is the emitted main. Returns its status.

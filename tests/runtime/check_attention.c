@@ -223,6 +223,23 @@ static void check_half_attention(bd_rt *rt, int dtype, const attention_case *c, 
   free(lse), free(half_lse), free(dbiases), free(half_dbiases);
 }
 
+// A pass that keeps all has the bits of attention without dropout.
+static void check_keeping(bd_rt *rt, const attention_case *c, void *const in[OPERANDS],
+                          void *workspace) {
+  bd_rt_attention s = c->s;
+  bd_rt_random random = c->random;
+  float *const lse = cleared(c->lse_size), *const want_lse = cleared(c->lse_size);
+  void *const got[RESULTS] = {cleared(c->out_size)}, *const want[RESULTS] = {cleared(c->out_size)};
+  random.keeps_all = 1;
+  forward(rt, &s, &random, in, got, lse, workspace);
+  s.dropout = 0;
+  forward(rt, &s, &c->random, in, want, want_lse, workspace);
+  check_true("attention that keeps all",
+             !memcmp(got[OUT], want[OUT], (size_t)c->out_size * sizeof(float)) &&
+                 !memcmp(lse, want_lse, (size_t)c->lse_size * sizeof(float)));
+  free(lse), free(want_lse), free(got[OUT]), free(want[OUT]);
+}
+
 static void check_attention(bd_rt *rt, bd_rt_attention s, int64_t pad_heads, int has_sinks) {
   attention_case c = {.s = s, .random = {.seed = 77, .step = 3, .call = 5}};
   c.s.q_row = (s.heads + pad_heads) * s.d, c.s.q_batch = s.tq * c.s.q_row;
@@ -259,6 +276,7 @@ static void check_attention(bd_rt *rt, bd_rt_attention s, int64_t pad_heads, int
   check_near_double("attention dk", got[DK], dk, c.k_size, 1e-4);
   check_near_double("attention dv", got[DV], dv, c.v_size, 1e-4);
   check_near_double("attention dbiases", got_dbiases, dbiases, c.bias_size, 1e-4);
+  if (s.dropout > 0) check_keeping(rt, &c, in, workspace);
   check_half_attention(rt, BD_RT_F16, &c, workspace);
   check_half_attention(rt, BD_RT_BF16, &c, workspace);
   for (int i = 0; i < RESULTS; i++)

@@ -81,8 +81,8 @@ void gpu_launch(bd_ctx *ctx, const bd_kernel_set *set, void *library, const bd_k
       uint64_t seed;
       const int64_t *moving;
       int64_t unused;
-      int32_t call;
-    } coordinates = {draws->seed, moving, 0, draws->call};
+      int32_t call, keeps_all;
+    } coordinates = {draws->seed, moving, 0, draws->call, draws->keeps_all};
     void *const arguments[] = {(void *)(uintptr_t)buffers, (void *)(uintptr_t)range,
                                (void *)(uintptr_t)&coordinates};
     emulate_launch(body, grid, arguments);

@@ -412,12 +412,14 @@ static uint64_t seed_of(const kernel_run *r) {
   return seed;
 }
 
-void kernel_run_check(bd_ctx *ctx, const kernel_run *r, kernel_executor execute, void *user) {
+static void check_once(const check *c, bool keeps_all) {
+  bd_ctx *ctx = c->ctx;
+  const kernel_run *r = c->run;
   uint64_t seed = seed_of(r);
-  const check c = {ctx, r, execute, user};
   const bd_op *op = &r->function->ops[0];
   bd_random_key key = {.seed = 0x1234567890abcdef, .step = 9, .first_sample = 40, .call = 3};
-  bd_rt_random random = {.seed = key.seed, .step = 9, .first_sample = 40, .call = 3};
+  bd_rt_random random = {
+      .seed = key.seed, .step = 9, .first_sample = 40, .call = 3, .keeps_all = keeps_all};
   bd_tensor in[BD_MAX_OPERANDS], want[BD_MAX_RESULTS], got[BD_MAX_RESULTS];
   bool *seen[BD_MAX_RESULTS];
   for (int i = 0; i < op->in_count; i++)
@@ -432,9 +434,29 @@ void kernel_run_check(bd_ctx *ctx, const kernel_run *r, kernel_executor execute,
   }
   evaluate(ctx, r, in, want, &key);
   for (int rank = 0; rank < bd_mesh_devices(&r->module->mesh); rank++)
-    run_rank(&c, rank, in, &random, got, seen);
+    run_rank(c, rank, in, &random, got, seen);
   for (int i = 0; i < op->out_count; i++)
     compare(r, &want[i], &got[i], i);
+}
+
+// The probability with which an op drops elements, or NULL.
+static bd_attr *find_dropout(const bd_op *op) {
+  for (int i = 0; i < op->attr_count; i++)
+    if (strcmp(op->attrs[i].name, op->kind == BD_OP_DROPOUT ? "p" : "dropout") == 0)
+      return &op->attrs[i];
+  return NULL;
+}
+
+// Where nothing is dropped the same kernel does what the op does without dropout.
+void kernel_run_check(bd_ctx *ctx, const kernel_run *r, kernel_executor execute, void *user) {
+  check c = {ctx, r, execute, user};
+  check_once(&c, false);
+  if (!find_dropout(&r->function->ops[0])) return;
+  kernel_run keeping = *r;
+  keeping.function = bd_function_clone(ctx, r->function);
+  find_dropout(&keeping.function->ops[0])->real = 0;
+  c.run = &keeping;
+  check_once(&c, true);
 }
 
 void kernel_spawn(const char *const *arguments, const char *log) {
