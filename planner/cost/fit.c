@@ -188,15 +188,15 @@ static bd_status fit_memory(const fit *f) {
   return BD_OK;
 }
 
-static void fit_update(const fit *f) {
+double bd_fit_update_rate(const bd_fit_rows *measured) {
   double bytes = 0, seconds = 0;
-  for (int i = 0; i < f->measured->end_count; i++) {
-    const bd_fit_end *end = &f->measured->ends[i];
+  for (int i = 0; i < measured->end_count; i++) {
+    const bd_fit_end *end = &measured->ends[i];
     if (end->link_bytes > 0) continue;
     bytes += end->update_bytes;
     seconds += end->seconds;
   }
-  if (seconds > 0) f->cluster->work.update_bytes_per_second = bytes / seconds;
+  return bytes > 0 && seconds > 0 ? bytes / seconds : 0;
 }
 
 // t = a latency + b / rate over the collectives, least squares of relative errors.
@@ -263,7 +263,8 @@ bd_status bd_fit_rates(bd_ctx *ctx, const bd_fit_rows *measured, const bd_cluste
   BD_TRY(fit_attention(&f, bd_op_is_attention_grad, &out->work.attention_backward));
   BD_TRY(fit_points(&f));
   BD_TRY(fit_memory(&f));
-  fit_update(&f);
+  double update = bd_fit_update_rate(measured);
+  if (update > 0) out->work.update_bytes_per_second = update;
   fit_link(&f);
   return bd_cluster_check(ctx, out, BD_NOWHERE);
 }

@@ -36,11 +36,14 @@ BD_NODISCARD bd_status bd_fit_rates(bd_ctx *ctx, const bd_fit_rows *measured,
                                     const bd_cluster *nominal, bd_cluster *out_cluster);
 
 // `nominal` with rates scaled, each by one factor for the kind of work that goes by it, so that all
-// rows of a kind take together what they took: products, attention
-// forward and backward, all else by the memory's rate, collectives inside nodes and between them,
-// the update. For GPUs and for several nodes, whose formulas have more terms than one program
-// tells of. No rate changes by more than a factor of BD_FIT_MOST_SCALE. Errors as above.
+// rows of a kind take together what they took: products, attention forward and backward, all else
+// by the memory's rate, collectives inside nodes and between them, the update. For GPUs and for
+// several nodes, whose formulas have more terms than one program tells of. No rate changes by more
+// than a factor of BD_FIT_MOST_SCALE. Errors as above.
 #define BD_FIT_MOST_SCALE 8.0
 BD_NODISCARD bd_status bd_fit_scales(bd_ctx *ctx, const bd_fit_rows *measured,
                                      const bd_cluster *nominal, bd_cluster *out_cluster);
+
+// Bytes per second of the step ends that have no collectives; 0: they tell of none.
+double bd_fit_update_rate(const bd_fit_rows *measured);
 #endif

@@ -53,6 +53,18 @@ static bd_status tell(bd_ctx *ctx, const bd_fit_row *row, const bd_cluster *clus
   return bd_cost_step(ctx, &model, row->module, row->function, &fusion, step, out);
 }
 
+// The same, with nothing left behind: there are many rows.
+static bd_status tell_apart(bd_ctx *ctx, const bd_fit_row *row, const bd_cluster *cluster,
+                            double *out) {
+  bd_owned held;
+  bd_arena *own = bd_ctx_open_arena(ctx, &held), *outer = ctx->arena;
+  ctx->arena = own;
+  bd_status status = tell(ctx, row, cluster, out);
+  ctx->arena = outer;
+  bd_ctx_close_arena(ctx, &held);
+  return status;
+}
+
 // How much slower still the kinds are than the rates of a cluster tell; 1 where nothing was
 // measured.
 static bd_status compare(bd_ctx *ctx, const bd_fit_rows *measured, const bd_cluster *cluster,
@@ -63,7 +75,7 @@ static bd_status compare(bd_ctx *ctx, const bd_fit_rows *measured, const bd_clus
     kind kind = kind_of(row, cluster);
     double seconds;
     if (kind == NO_KIND) continue;
-    BD_TRY(tell(ctx, row, cluster, &seconds));
+    BD_TRY(tell_apart(ctx, row, cluster, &seconds));
     took[kind] += row->weight;
     told[kind] += row->weight / row->seconds * seconds;
   }
@@ -102,15 +114,11 @@ static void apply(const slowness *s, bd_cluster *c) {
   slow_link(&c->inter, c->nodes > 1 ? s->of[BETWEEN] : s->of[INSIDE]);
 }
 
-// By the step ends that are no collectives.
-static void set_update(const bd_fit_rows *measured, bd_cluster *c) {
-  double bytes = 0, seconds = 0;
-  for (int i = 0; i < measured->end_count; i++) {
-    if (measured->ends[i].link_bytes > 0) continue;
-    bytes += measured->ends[i].update_bytes;
-    seconds += measured->ends[i].seconds;
-  }
-  if (bytes > 0 && seconds > 0) c->work.update_bytes_per_second = bytes / seconds;
+static void set_update(const bd_fit_rows *measured, const bd_cluster *nominal, bd_cluster *out) {
+  double rate = bd_fit_update_rate(measured), usual = bd_cost_update_rate(nominal);
+  if (rate > 0)
+    out->work.update_bytes_per_second =
+        fmin(fmax(rate, usual / BD_FIT_MOST_SCALE), usual * BD_FIT_MOST_SCALE);
 }
 
 bd_status bd_fit_scales(bd_ctx *ctx, const bd_fit_rows *measured, const bd_cluster *nominal,
@@ -127,6 +135,6 @@ bd_status bd_fit_scales(bd_ctx *ctx, const bd_fit_rows *measured, const bd_clust
     apply(&all, out);
   }
   out->name = "measured";
-  set_update(measured, out);
+  set_update(measured, nominal, out);
   return bd_cluster_check(ctx, out, BD_NOWHERE);
 }

@@ -167,8 +167,10 @@ static void test_scales_each_kind(void **unused) {
   // No rate is moved by more than a factor.
   for (int i = 0; i < measured.row_count; i++)
     measured.rows[i].weight *= 1000, measured.rows[i].seconds *= 1000;
+  measured.ends[0].seconds *= 1000;
   assert_int_equal(bd_fit_scales(ctx, &measured, &start, &found), BD_OK);
   near(found.flops.bf16, start.flops.bf16 / BD_FIT_MOST_SCALE, 1e-9);
+  near(found.work.update_bytes_per_second, start.memory_bytes_per_second / BD_FIT_MOST_SCALE, 1e-9);
 }
 
 int main(void) {
