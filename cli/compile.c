@@ -3,7 +3,6 @@
 #include "cli/answer.h"
 #include "cli/build.h"
 #include "cli/cuda_toolkit.h"
-#include "cli/folder.h"
 #include "cli/stop.h"
 #include "codegen/codegen.h"
 #include "ir/base/file.h"
@@ -28,12 +27,6 @@ static void print_stage(bd_ctx *ctx, const bd_compilation *job, const bd_module 
   fprintf(stderr, "// after %s\n%s", pass, text.data);
 }
 
-// `devices` are those that a program is for, where one is made; one for CPUs is made beside any.
-static bd_status check_devices(bd_ctx *ctx, const bd_compilation *job, const bd_cluster *devices) {
-  if (job->emit < BD_EMIT_C || strcmp(job->request.target, "cuda")) return BD_OK;
-  return bd_cluster_check_programs(ctx, devices);
-}
-
 // After the plan: sharded, spmd, exec, and the folder.
 static bd_status lower(bd_ctx *ctx, const bd_compilation *job, const bd_module *train,
                        const bd_plan *plan) {
@@ -41,7 +34,7 @@ static bd_status lower(bd_ctx *ctx, const bd_compilation *job, const bd_module *
   bd_cluster used;
   BD_TRY(bd_plan_emitted(ctx, plan));
   bd_cluster_part(ctx, &job->cluster, 0, bd_plan_ranks(plan), &used);
-  BD_TRY(check_devices(ctx, job, &used));
+  BD_TRY(bd_compile_check_devices(ctx, job, &used));
   BD_TRY(bd_apply_plan(ctx, train, plan, &sharded));
   BD_TRY(bd_module_verify(ctx, sharded));
   print_stage(ctx, job, sharded, "apply-plan");
@@ -59,22 +52,11 @@ static bd_status lower(bd_ctx *ctx, const bd_compilation *job, const bd_module *
   return bd_build_folder(ctx, train, exec, plan, &build, job->out);
 }
 
-// A folder that `braid tune` has left has a cluster file.
-static bd_status check_cluster_stays(bd_ctx *ctx, const bd_compilation *job) {
-  const char *spec = bd_argument(job->arguments, "--cluster");
-  if (!spec || !bd_is_folder(job->out) || !bd_folder_find(ctx, job->out, spec)) return BD_OK;
-  return bd_usage_fail(ctx, job->arguments,
-                       "the cluster file '%s' would be lost with the folder of -o, whose place "
-                       "another takes; copy it, or name another folder",
-                       spec);
-}
-
 // What writing and building will need is looked for before the search.
 static bd_status check_tools(bd_ctx *ctx, const bd_compilation *job) {
   const char *folder;
-  if (job->emit >= BD_EMIT_C) BD_TRY(check_cluster_stays(ctx, job));
   if (job->emit >= BD_EMIT_C)
-    BD_TRY(bd_folder_check(ctx, job->out));
+    BD_TRY(bd_compile_check_folder(ctx, job));
   else if (job->out)
     return bd_answer_check_place(ctx, job->out);
   if (job->emit != BD_EMIT_EXE || bd_argument(job->arguments, "--plan") ||
@@ -115,7 +97,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   BD_TRY(check_tools(ctx, &job));
   BD_TRY(bd_compile_read_plan(ctx, &job));
   // A plan that is given may leave devices idle; one is searched for all.
-  if (!bd_argument(arguments, "--plan")) BD_TRY(check_devices(ctx, &job, &job.cluster));
+  if (!bd_argument(arguments, "--plan")) BD_TRY(bd_compile_check_devices(ctx, &job, &job.cluster));
   BD_TRY(bd_compile_load_graph(ctx, &job, &graph));
   if (job.emit == BD_EMIT_GRAPH) return write_module(ctx, graph, job.out);
   BD_TRY(bd_compile_make_train(ctx, &job, graph, &train));
@@ -140,6 +122,7 @@ static const bd_option options[] = {
     {"--space", "default|full", "full: also what programs do not do yet; see docs/planner.md"},
     {"--time-limit", "SECONDS", "of the search (default 30)"},
     BD_OPTIONS_OF_SEARCH,
+    {"--verbose", NULL, "tell where the search stands, also where stderr is no terminal"},
     {"--schedule", "NAME", "pin gpipe or 1f1b; with --space full interleaved or zero-bubble, too"},
     BD_OPTIONS_OF_PINS,
     {"--emit", "KIND", "graph, train, plan, sharded, spmd, exec, c or exe (default)"},

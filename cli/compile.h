@@ -12,8 +12,8 @@
   {"--cluster", "SPEC", "a cluster file, or PRESET:NODESxDEVICES"},                                \
       {"--devices", "N", "or: N ranks of this machine (one of the two is needed)"},                \
       {"--memory-cap", "SIZE", "arena bytes a rank may use (default: what the cluster has)"},      \
-      {"--global-batch", "N", "samples per step (needed, unless --plan or --partial says it)"},    \
-      {"--seq", "N", "tokens per sample (default: the plan's, or the model's maximum)"},           \
+      {"--global-batch", "N", "samples per step (needed, unless a plan that is given says it)"},   \
+      {"--seq", "N", "tokens per sample (default: a given plan's, or the model's maximum)"},       \
       {"--samples", NULL, "train a model of token streams on samples with targets of their own"},  \
       {"--target", "cpu|cuda", "what the program runs on (default: what the cluster has)"},        \
       {"--precision", "fp32|bf16|fp16|fp8",                                                        \
@@ -28,9 +28,8 @@
   }
 // How it is searched for.
 #define BD_OPTIONS_OF_SEARCH                                                                       \
-  {"--threads", "N", "of the search, which gives the same plan with any (default: one a core)"},   \
-      {"--solver", "glpk|cbc", "of integer programs (default glpk; cbc where it is built in)"}, {  \
-    "--verbose", NULL, "tell where the search stands, also where stderr is no terminal"            \
+  {"--threads", "N", "of the search, which gives the same plan with any (default: one a core)"}, { \
+    "--solver", "glpk|cbc", "of integer programs (default glpk; cbc where it is built in)"         \
   }
 // What is fixed of it.
 #define BD_OPTIONS_OF_PINS                                                                         \
@@ -78,6 +77,12 @@ bool bd_compile_is_step(const char *name);
 // Everything that the arguments say but --plan and constraints; `arguments` is set. Warns where the
 // program is for other devices than the cluster's.
 BD_NODISCARD bd_status bd_compile_read_request(bd_ctx *ctx, bd_compilation *out_job);
+// Whether the folder of -o can be made, and the cluster file does not lie in the one that it
+// replaces. Errors: wrong usage; those of bd_folder_check.
+BD_NODISCARD bd_status bd_compile_check_folder(bd_ctx *ctx, const bd_compilation *job);
+// Whether a program that is made for GPUs runs on `devices`; one for CPUs is made beside any.
+BD_NODISCARD bd_status bd_compile_check_devices(bd_ctx *ctx, const bd_compilation *job,
+                                                const bd_cluster *devices);
 // Programs do not run every schedule; refuses one that is only planned.
 BD_NODISCARD bd_status bd_compile_check_schedule(bd_ctx *ctx, const bd_compilation *job);
 
@@ -86,6 +91,11 @@ BD_NODISCARD bd_status bd_compile_load_graph(bd_ctx *ctx, bd_compilation *job,
                                              bd_module **out_graph);
 BD_NODISCARD bd_status bd_compile_make_train(bd_ctx *ctx, const bd_compilation *job,
                                              bd_module *graph, bd_module **out_train);
+
+// The options that need the training module: --pin, --forbid, --partial; with them the request is
+// whole. Errors: wrong usage; those of the partial plan.
+BD_NODISCARD bd_status bd_compile_read_constraints(bd_ctx *ctx, bd_compilation *job,
+                                                   const bd_module *train);
 
 // Reads --plan, if it is given. The plan names its precision and its target, which the training
 // module must be for before the plan can be read in full.

@@ -66,13 +66,17 @@ static bd_status tell_groups(bd_ctx *ctx, const bd_compilation *job, const bd_mo
   return bd_planning_tell_groups(ctx, train, &job->cluster, &job->request, limit, plan);
 }
 
-static bd_status search_plan(bd_ctx *ctx, bd_compilation *job, const bd_module *train,
-                             bd_plan *out) {
+bd_status bd_compile_read_constraints(bd_ctx *ctx, bd_compilation *job, const bd_module *train) {
   BD_TRY(bd_constraints_options(ctx, job->arguments, train, &job->request, &job->constraints));
   if (!job->request.global_batch)
     return bd_usage_fail(ctx, job->arguments,
                          "--global-batch is missing, and the partial plan does not say it");
-  BD_TRY(bd_compile_check_schedule(ctx, job));
+  return bd_compile_check_schedule(ctx, job);
+}
+
+static bd_status search_plan(bd_ctx *ctx, bd_compilation *job, const bd_module *train,
+                             bd_plan *out) {
+  BD_TRY(bd_compile_read_constraints(ctx, job, train));
   if (job->request.full && bd_plan_check_full(ctx, &job->request) != BD_OK) {
     *job->arguments->exit_code = BD_EXIT_USAGE;
     return BD_INVALID;

@@ -38,7 +38,7 @@ bd_status bd_compile_check_schedule(bd_ctx *ctx, const bd_compilation *job) {
   if (request->full || !bd_plan_needs_full(request)) return BD_OK;
   return bd_usage_fail(ctx, job->arguments,
                        "schedule %s is only planned and simulated, programs run gpipe and 1f1b; "
-                       "--space full --emit plan plans it",
+                       "'braid compile --space full --emit plan' plans it",
                        bd_schedule_name((bd_schedule)request->schedule));
 }
 

@@ -1,7 +1,6 @@
 // `braid tune`: plans, measures, plans again, and keeps the program that was fastest.
 #include "cli/tune.h"
 #include "cli/answer.h"
-#include "cli/constraints.h"
 #include "cli/cuda_toolkit.h"
 #include "cli/folder.h"
 #include "cli/planning.h"
@@ -45,23 +44,24 @@ static bd_status read_options(bd_ctx *ctx, const bd_arguments *arguments, bd_tun
 
 static bd_status check_tools(bd_ctx *ctx, const bd_compilation *job) {
   const char *folder;
-  BD_TRY(bd_folder_check(ctx, job->out));
+  BD_TRY(bd_compile_check_folder(ctx, job));
+  BD_TRY(bd_compile_check_devices(ctx, job, &job->cluster));
   return strcmp(job->request.target, "cuda") ? BD_OK : bd_cuda_toolkit_find(ctx, &folder);
 }
 
-// Tokens where the user gives no data: any will do.
+// Tokens where the user gives no data: any will do. A model that embeds none has samples of another
+// kind.
 static bd_status make_data(bd_ctx *ctx, const bd_module *graph, bd_tuning *t) {
   int tokens = bd_input_find(graph, BD_INPUT_TOKENS);
   if (t->training.data) return BD_OK;
-  if (tokens < 0)
-    return bd_usage_fail(ctx, t->job->arguments,
-                         "--data FILE is missing: the model takes no tokens, and what it takes has "
-                         "to come from somewhere");
+  int64_t vocabulary = tokens < 0 ? 0 : bd_input_indexes(graph, BD_OP_EMBED, tokens, false);
+  if (vocabulary == 0)
+    return bd_usage_fail(
+        ctx, t->job->arguments,
+        "--data PATH is missing: tokens can be made up, but this model embeds none");
   t->training.data = bd_path_join(ctx, t->folder, "data.bin");
   t->training.tokenizer = BD_TRIAL_TOKENIZER;
-  return bd_trial_write_tokens(ctx, t->training.data,
-                               bd_input_indexes(graph, BD_OP_EMBED, tokens, false),
-                               bd_module_sequence(graph));
+  return bd_trial_write_tokens(ctx, t->training.data, vocabulary, bd_module_sequence(graph));
 }
 
 // By what the choice may turn out faster than predicted: the best that a trial did, and some doubt.
@@ -86,12 +86,16 @@ static void tell_measured(const bd_measurement *m) {
     fprintf(stderr, "  measured %.4g s a step\n", m->seconds);
 }
 
+static bool is_over(const bd_tuning *t) {
+  return t->measured_count == t->tries || bd_clock_seconds() >= t->deadline;
+}
+
 static bd_status try_choices(bd_tuning *t) {
   int next = 0;
-  while (t->measured_count < t->tries && bd_clock_seconds() < t->deadline) {
+  while (!is_over(t)) {
     BD_TRY(bd_tune_pick(t, &next));
     double best = t->best < 0 ? INFINITY : t->measured[t->best].seconds;
-    if (next < 0 || least_seconds(t, &t->choices[next]) >= best) return BD_OK;
+    if (next < 0 || is_over(t) || least_seconds(t, &t->choices[next]) >= best) return BD_OK;
     int rates = t->rates, before = t->best;
     tell_trial(t, &t->choices[next]);
     BD_TRY(bd_tune_measure(t, &t->choices[next]));
@@ -109,8 +113,7 @@ static bd_status describe(bd_ctx *ctx, const bd_tuning *t, const bd_cluster *clu
   BD_TRY(bd_plan_predict(ctx, t->train, cluster, plan));
   plan->bound_seconds = fmin(open->bound_seconds, plan->step_seconds);
   plan->gap = plan->step_seconds / plan->bound_seconds - 1;
-  plan->search =
-      bd_intern_f(ctx, "the fastest of %d measured; %s", t->measured_count, open->search);
+  plan->search = bd_intern_f(ctx, "the fastest of %d tried; %s", t->measured_count, open->search);
   plan->cluster = bd_path_join(ctx, t->job->out, CLUSTER);
   BD_TRY(bd_plan_note(ctx, t->train, plan));
   return bd_plan_break_down(ctx, t->train, cluster, plan);
@@ -139,6 +142,10 @@ static bd_status tune_in(bd_ctx *ctx, const bd_module *graph, bd_tuning *t) {
   BD_TRY(make_data(ctx, graph, t));
   BD_TRY(bd_tune_list_choices(t));
   BD_TRY(try_choices(t));
+  if (t->measured_count == 0)
+    return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE,
+                   "the --minutes were over before the first trial could begin; give more, or "
+                   "searches a lower --time-limit");
   if (t->best < 0)
     return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE,
                    "no program that was tried ran to its end; the last one failed with %s",
@@ -162,7 +169,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   BD_TRY(check_tools(ctx, &job));
   BD_TRY(bd_compile_load_graph(ctx, &job, &graph));
   BD_TRY(bd_compile_make_train(ctx, &job, graph, &train));
-  BD_TRY(bd_constraints_options(ctx, arguments, train, &job.request, &job.constraints));
+  BD_TRY(bd_compile_read_constraints(ctx, &job, train));
   BD_TRY(bd_planning_read(ctx, arguments, &job.request));
   t->ctx = ctx;
   t->job = &job;
