@@ -83,7 +83,8 @@ static bd_status read_time(bd_ctx *ctx, const bd_json *row, timing *out) {
   bool whole = row->kind == BD_JSON_ARRAY && row->count == 4;
   for (size_t i = 0; whole && i < 4; i++)
     whole = row->items[i].kind == BD_JSON_INT || (i > 1 && row->items[i].kind == BD_JSON_REAL);
-  if (!whole) return bd_fail(ctx, BD_EXTERNAL, row->loc, "is no time of an instruction");
+  whole = whole && row->items[2].real >= 0 && row->items[3].real >= 0;
+  if (!whole) return bd_fail(ctx, BD_INVALID, row->loc, "is no time of an instruction");
   *out = (timing){row->items[0].integer, row->items[1].integer, row->items[2].real,
                   row->items[3].real};
   return BD_OK;
@@ -109,7 +110,7 @@ static bd_status add_times(bd_ctx *ctx, const bd_trial *p, const bd_cluster *clu
     BD_TRY(bd_json_int(ctx, at, "step", true, -1, INT32_MAX, &step));
     if (t.instruction == BD_RT_MARK_CLEAR || t.instruction == BD_RT_MARK_UPDATE)
       end_seconds += seconds;
-    if (!find_ops(ctx, p, (int)function, (int)step, &row)) continue;
+    if (seconds <= 0 || !find_ops(ctx, p, (int)function, (int)step, &row)) continue;
     row.seconds = seconds;
     row.weight = seconds * (double)t.calls;
     add_row(ctx, rows, &row);
@@ -124,7 +125,7 @@ bd_status bd_trial_read_profile(bd_ctx *ctx, const bd_trial *p, const bd_cluster
   BD_TRY(bd_json_read(ctx, path, &profile));
   BD_TRY(bd_json_array(ctx, profile, "instructions", true, &instructions));
   BD_TRY(bd_json_array(ctx, profile, "ranks", true, &ranks));
-  if (ranks->count == 0) return bd_fail(ctx, BD_EXTERNAL, ranks->loc, "has no ranks");
+  if (ranks->count == 0) return bd_fail(ctx, BD_INVALID, ranks->loc, "has no ranks");
   for (size_t r = 0; r < ranks->count; r += (size_t)bd_mesh_devices(&p->plan.mesh))
     BD_TRY(add_times(ctx, p, cluster, instructions, &ranks->items[r], rows));
   return BD_OK;

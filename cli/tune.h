@@ -37,9 +37,8 @@ typedef struct bd_tuning {
   bd_ctx *ctx;
   const bd_compilation *job;
   const bd_module *train;
-  const char *folder; // of trials
-  const char
-      *earlier; // that of the last one, whose runtime the next one takes; NULL: there is none
+  const char *folder;  // of trials
+  const char *earlier; // that of the last one, whose runtime the next takes; NULL: there is none
   int64_t tries;
   double doubt;    // predictions are off by this factor at times, in either direction
   double deadline; // no trial begins after it; INFINITY: any time
@@ -48,7 +47,8 @@ typedef struct bd_tuning {
   int rates;          // how often they were fitted
   bd_fit_rows rows;
   int choice_count, measured_count;
-  int best; // measured; -1: none
+  int best;                           // measured; -1: none
+  volatile sig_atomic_t told_to_stop; // for searches
   bd_choice choices[BD_MOST_CHOICES_TUNED];
   bd_measurement measured[BD_MOST_TRIALS];
 } bd_tuning;
@@ -73,11 +73,14 @@ BD_NODISCARD bd_status bd_tune_tell_again(bd_tuning *tuning);
 // -1: there is none.
 BD_NODISCARD bd_status bd_tune_pick(bd_tuning *tuning, int *out_choice);
 
+// Fails with the signal that told braid to stop.
+bd_status bd_tune_stopped(bd_ctx *ctx, int stopped_by);
+
 // tune_measure.c
 
 // Builds and trains the plan of a choice, adds what was measured, and fits the rates to it. A
-// program that fails is a measurement. Errors: BD_EXTERNAL when it cannot be built, or told to
-// stop.
+// program that fails is a measurement. Errors: BD_EXTERNAL when it cannot be built or started, is
+// told to stop, or leaves no metrics or profile; BD_INVALID where these are none.
 BD_NODISCARD bd_status bd_tune_measure(bd_tuning *tuning, const bd_choice *choice);
 
 // tune_told.c

@@ -9,12 +9,17 @@ enum { ROUGH_SHARE = 4 }; // of the time of a search
 #define PARTS_WORD ",parts"
 #define SLOW 2.0 // times as long as the plan of the open choice: not worth a closer look
 
-// Stops are held while braid tunes; searches look for them now and then.
-static volatile sig_atomic_t told_to_stop;
-
 static void look_for_stop(void *user, const bd_plan_progress *progress) {
-  (void)user, (void)progress;
-  if (bd_stop_came()) told_to_stop = 1;
+  bd_tuning *t = user;
+  (void)progress;
+  if (bd_stop_came()) t->told_to_stop = 1;
+}
+
+// Stops are held while braid tunes; searches look for them now and then. Choices inherit that.
+static void heed_stops(bd_tuning *t, bd_plan_request *request) {
+  request->progress = look_for_stop;
+  request->progress_user = t;
+  request->stop = &t->told_to_stop;
 }
 
 // The plan of an outcome that lives in an arena of its own, kept.
@@ -41,8 +46,6 @@ static bd_status search(bd_tuning *t, bd_choice *choice, bool rough) {
   bd_search_outcome outcome;
   bd_owned held;
   bd_arena *own = bd_ctx_open_arena(ctx, &held), *outer = ctx->arena;
-  request.progress = look_for_stop;
-  request.stop = &told_to_stop;
   if (rough) {
     request.rough = true;
     request.slow_seconds = SLOW * t->choices[0].seconds;
@@ -103,9 +106,9 @@ static bool has_degrees(const bd_choice *open) {
          c->degree[BD_CUT_TOKENS] <= 1;
 }
 
-static bd_status stopped(bd_ctx *ctx) {
+bd_status bd_tune_stopped(bd_ctx *ctx, int stopped_by) {
   return bd_fail(ctx, BD_EXTERNAL, BD_NOWHERE, "tuning was stopped by %s; nothing is written",
-                 bd_stop_word(bd_stop_came()));
+                 bd_stop_word(stopped_by));
 }
 
 bd_status bd_tune_list_choices(bd_tuning *t) {
@@ -115,15 +118,17 @@ bd_status bd_tune_list_choices(bd_tuning *t) {
   *open = (bd_choice){
       .pins = "open", .request = t->job->request, .constraints = t->job->constraints, .open = true};
   open->request.constraints = &open->constraints; // which stay where they are
+  heed_stops(t, &open->request);
   // With what to say where nothing fits.
   BD_TRY(bd_plan_search(t->ctx, t->train, &t->cluster, &open->request, &plan));
+  if (bd_stop_came()) return bd_tune_stopped(t->ctx, bd_stop_came());
   open->found = true;
   keep_plan(t, open, &plan);
   for (int stages = 1; stages <= devices && has_degrees(open); stages++)
     for (int data = devices; data >= 1 && devices % stages == 0; data--)
       if (devices / stages % data == 0) {
         BD_TRY(add_degrees(t, stages, data, devices / stages / data));
-        if (bd_stop_came()) return stopped(t->ctx);
+        if (bd_stop_came()) return bd_tune_stopped(t->ctx, bd_stop_came());
       }
   return BD_OK;
 }
@@ -143,6 +148,7 @@ static bd_choice *add_alike(bd_tuning *t, const bd_choice *of, const char *pins)
 
 static bd_status add_micro_batch(bd_tuning *t, const bd_choice *of, int64_t micro_batch) {
   const char *at = strstr(of->pins, ",mb=");
+  if (!at) at = strstr(of->pins, PARTS_WORD);
   int length = at ? (int)(at - of->pins) : (int)strlen(of->pins);
   const char *pins = bd_intern_f(t->ctx, "%.*s,mb=%lld%s", length, of->pins, (long long)micro_batch,
                                  of->parts ? PARTS_WORD : "");
@@ -193,7 +199,7 @@ bd_status bd_tune_tell_again(bd_tuning *t) {
   for (int i = 1; i < t->choice_count; i++)
     if (t->choices[i].found)
       BD_TRY(tell(t, &t->choices[i].plan, t->choices[i].parts, &t->choices[i].seconds));
-  return bd_stop_came() ? stopped(t->ctx) : BD_OK;
+  return bd_stop_came() ? bd_tune_stopped(t->ctx, bd_stop_came()) : BD_OK;
 }
 
 static bool was_tried(const bd_tuning *t, const bd_choice *choice) {
@@ -211,6 +217,6 @@ bd_status bd_tune_pick(bd_tuning *t, int *out) {
         *out = i;
     if (*out < 0 || t->choices[*out].rates == t->rates) return BD_OK;
     BD_TRY(search(t, &t->choices[*out], false));
-    if (bd_stop_came()) return stopped(t->ctx);
+    if (bd_stop_came()) return bd_tune_stopped(t->ctx, bd_stop_came());
   }
 }

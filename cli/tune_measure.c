@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { PROFILED_STEPS = 4, WARM_STEPS = 2, LEAST_COUNTED = 3 };
+enum { LAST_BYTES = 4096 }; // of a log, in which its last line is looked for
 #define METRICS "metrics.jsonl"
 #define PROFILE "profile.json"
 #define PRODUCTS "products.json"
@@ -33,7 +34,7 @@ static bd_status read_seconds(bd_tuning *t, const bd_trial *trial, double *out) 
     BD_TRY(bd_json_parse(ctx, path, line, (size_t)(end - line), &json));
     BD_TRY(bd_json_real(ctx, json, "step_seconds", true, 0, 1e9, &seconds[count++]));
   }
-  if (count <= first) return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(path), "tells of too few steps");
+  if (count <= first) return bd_fail(ctx, BD_INVALID, bd_loc_file(path), "tells of too few steps");
   count -= first;
   qsort(seconds + first, (size_t)count, sizeof *seconds, order_of_seconds);
   *out = (seconds[first + (count - 1) / 2] + seconds[first + count / 2]) / 2;
@@ -42,11 +43,14 @@ static bd_status read_seconds(bd_tuning *t, const bd_trial *trial, double *out) 
 
 // The last line that the ranks said.
 static const char *last_words(bd_ctx *ctx, const bd_trial *trial) {
-  char *data;
-  size_t bytes;
-  if (bd_file_read(ctx, bd_path_join(ctx, trial->folder, "log"), FILE_LIMIT_BYTES, &data, &bytes) !=
-      BD_OK)
-    return "it said nothing";
+  char data[LAST_BYTES];
+  size_t bytes = 0;
+  FILE *log = fopen(bd_path_join(ctx, trial->folder, "log"), "r");
+  if (log) {
+    if (fseek(log, -LAST_BYTES, SEEK_END) != 0) rewind(log); // a shorter one
+    bytes = fread(data, 1, sizeof data, log);
+    fclose(log);
+  }
   while (bytes > 0 && (data[bytes - 1] == '\n' || data[bytes - 1] == '\r'))
     bytes--;
   size_t start = bytes;
@@ -57,16 +61,26 @@ static const char *last_words(bd_ctx *ctx, const bd_trial *trial) {
   return text.length ? text.data : "it said nothing";
 }
 
+// A launcher that does not wait for its ranks ends as if all were well.
+static bd_status check_written(bd_ctx *ctx, const bd_trial *trial, const char *name) {
+  const char *path = name ? bd_path_join(ctx, trial->folder, name) : NULL;
+  if (!path || bd_file_exists(path)) return BD_OK;
+  return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(path),
+                 "was not written, though the ranks ended with status 0; what --launcher names has "
+                 "to wait for them, and they have to see this folder");
+}
+
 static bd_status train(bd_tuning *t, const bd_trial *trial, const bd_training *training,
                        bd_measurement *m) {
   bd_process_end end;
   BD_TRY(bd_trial_train(t->ctx, trial, training, &end));
-  if (end.stopped_by)
-    return bd_fail(t->ctx, BD_EXTERNAL, BD_NOWHERE, "tuning was stopped by %s; nothing is written",
-                   bd_stop_word(end.stopped_by));
-  if (end.exit_code)
+  if (end.stopped_by) return bd_tune_stopped(t->ctx, end.stopped_by);
+  if (end.exit_code) {
     m->failure = bd_intern_f(t->ctx, "status %d: %s", end.exit_code, last_words(t->ctx, trial));
-  return BD_OK;
+    return BD_OK;
+  }
+  BD_TRY(check_written(t->ctx, trial, training->metrics));
+  return check_written(t->ctx, trial, training->profile);
 }
 
 // On GPUs a profile takes the graphs away that make steps fast, so it is a run of its own there.
@@ -85,23 +99,33 @@ static bd_status train_twice(bd_tuning *t, const bd_trial *trial, bd_measurement
   return m->failure ? BD_OK : train(t, trial, &profiled, m);
 }
 
-// Of CPU ranks all rates are read off, of others each kind of work has a factor. Rates that are
-// none a cluster may have are not taken.
-static bd_status fit(bd_tuning *t) {
-  const bd_cluster *nominal = &t->job->cluster;
+typedef struct fitting {
+  const bd_tuning *tuning;
+  bd_cluster rates;
+} fitting;
+
+// Of CPU ranks all rates are read off, of others each kind of work has a factor.
+static bd_status fit_rates(bd_ctx *ctx, void *arg) {
+  fitting *f = arg;
+  const bd_cluster *nominal = &f->tuning->job->cluster;
   bool apart = nominal->gpu || nominal->nodes > 1;
-  bd_cluster fitted;
+  return (apart ? bd_fit_scales : bd_fit_rates)(ctx, &f->tuning->rows, nominal, &f->rates);
+}
+
+// Rates that are none a cluster may have are not taken.
+static bd_status fit(bd_tuning *t) {
+  fitting f = {.tuning = t};
   bd_ctx *child = bd_ctx_create_child(t->ctx);
   if (!child) return bd_fail(t->ctx, BD_EXHAUSTED, BD_NOWHERE, "out of memory");
-  bd_status status = (apart ? bd_fit_scales : bd_fit_rates)(child, &t->rows, nominal, &fitted);
+  bd_status status = bd_ctx_run(child, fit_rates, &f);
+  if (status != BD_OK && status != BD_INVALID) bd_ctx_merge(t->ctx, child);
   bd_ctx_destroy(child);
-  if (status != BD_OK) {
+  if (status == BD_INVALID)
     bd_warn(t->ctx, BD_NOWHERE,
             "what trial %d took makes rates that no cluster has; plans go by those before it",
             t->measured_count + 1);
-    return BD_OK;
-  }
-  t->cluster = fitted;
+  if (status != BD_OK) return status == BD_INVALID ? BD_OK : status;
+  t->cluster = f.rates;
   t->rates++;
   return BD_OK;
 }

@@ -40,6 +40,8 @@ ends 0 "$braid" run real --steps 2 --data text.txt --metrics metrics.jsonl
 [ "$(member step_seconds again.json | head -1)" = "$(member step_seconds real/plan.json | head -1)" ] || fail 'predictions differ'
 ends 2 "$braid" compile gpt2-tiny --cluster real/cluster.json --seq 16 --global-batch 4 -o real
 grep -q "error: .*'real/cluster.json'.* -o" log || fail 'a cluster file may be lost'
+ends 2 "$braid" tune gpt2-tiny --cluster real/cluster.json --seq 16 --global-batch 4 -o real
+grep -q "error: .*'real/cluster.json'.* -o" log || fail 'a cluster file may be lost'
 
 # A launcher that trains nothing: line K of `steps` is how long a step of trial K takes, or the status that it ends with.
 cat >launcher <<'END'
@@ -80,6 +82,12 @@ yes 'fails always' | head -20 >steps
 tune never 4 --tries 1
 grep -q 'error: no program that was tried ran to its end; .* status 14: it fails always' log || fail 'no word of the end'
 nothing_left never
+
+# A launcher that does not wait for its ranks is no trial.
+printf 'exit 0\n' >hasty
+ends 4 "$braid" tune gpt2-tiny --devices 2 --seq 16 --global-batch 4 --launcher "sh $work/hasty" -o hurried
+grep -q 'metrics.jsonl: error: was not written, .* --launcher' log || fail 'no word of what is not there'
+nothing_left hurried
 
 # Under these pins there is one plan.
 yes 0.01 | head -20 >steps
