@@ -38,8 +38,8 @@ static LLVMValueRef load(bd_gen *g, LLVMTypeRef type, LLVMValueRef from, int64_t
 }
 
 // A field of bd_rt_random: { u64 seed, step; i64 first_sample; i32 call, keeps_all }. On GPUs those
-// from `step` on that are of a micro-batch lie elsewhere: { u64 seed; {u64 step; i64 first_sample}
-// *; i64; i32 call, keeps_all }.
+// from `step` on that are of a micro-batch lie elsewhere, at m: { u64 seed; m; i64; i32 call,
+// keeps_all }, where m points to { u64 step; i64 first_sample }.
 static LLVMValueRef field(bd_gen *g, LLVMTypeRef type, int64_t bytes) {
   if (!g->cuda || bytes < 8 || bytes >= 24) return load(g, type, g->random, bytes);
   LLVMValueRef moving = load(g, LLVMPointerTypeInContext(g->llvm, 0), g->random, 8);
