@@ -140,9 +140,13 @@ static bd_status read_trial(bd_tuning *t, const bd_trial *trial, bd_measurement 
     m->products = data;
   }
   if (bd_cluster_is_mixed(&t->job->cluster)) return BD_OK;
+  const bd_fit_rows before = t->rows;
+  int rates = t->rates;
   BD_TRY(bd_trial_read_profile(t->ctx, trial, &t->job->cluster,
                                bd_path_join(t->ctx, trial->folder, PROFILE), &t->rows));
-  return fit(t);
+  BD_TRY(fit(t));
+  if (t->rates == rates) t->rows = before; // nor do later rates go by what made none
+  return BD_OK;
 }
 
 bd_status bd_tune_measure(bd_tuning *t, const bd_choice *choice) {
