@@ -6,10 +6,10 @@ braid=$(realpath "$1")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-# How fast programs are does not matter here, how soon they are built does.
+# How fast programs are does not matter here, how soon they are built does, unless a cache does that.
 printf '#!/bin/sh\nexec cc "$@" -O0\n' >quick-cc
 chmod +x quick-cc
-export OMPI_CC="$work/quick-cc"
+export OMPI_CC="${OMPI_CC:-$work/quick-cc}"
 fail() {
   echo "tune.sh: $*" >&2
   cat log >&2
