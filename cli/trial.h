@@ -38,8 +38,10 @@ BD_NODISCARD bd_status bd_trial_write_tokens(bd_ctx *ctx, const char *path, int6
                                              int64_t sequence);
 
 // Adds the rows of a profile of it, of the first rank of each stage, which live in ctx->session and
-// point into the program. Errors: BD_EXTERNAL where the file is no profile.
+// point into the program. Errors: BD_EXTERNAL or BD_INVALID where the file is no profile.
 BD_NODISCARD bd_status bd_trial_read_profile(bd_ctx *ctx, const bd_trial *trial,
                                              const bd_cluster *cluster, const char *path,
                                              bd_fit_rows *rows);
+// Adds rows that live in the session of another context.
+void bd_trial_add_rows(bd_ctx *ctx, const bd_fit_rows *of, bd_fit_rows *rows);
 #endif
