@@ -116,3 +116,20 @@ wait $pid || status=$?
 [ "$status" = 130 ] || fail "an interrupt ends in status $status"
 grep -q 'error: tuning was stopped by an interrupt; nothing is written' log || fail 'no word of the stop'
 nothing_left stopped
+
+# So does a search that would go on for long.
+env --default-signal=INT "$braid" tune gpt-1t --cluster cpu:256x8 --global-batch 2048 --time-limit 300 -o searched >log 2>&1 &
+pid=$!
+tries=1200
+until ls -d searched.partial-* >/dev/null 2>&1 || [ $tries = 0 ]; do
+  tries=$((tries - 1))
+  sleep 0.1
+done
+sleep 1
+kill -INT $pid
+told=$(date +%s) status=0
+wait $pid || status=$?
+[ "$status" = 130 ] || fail "an interrupt of a search ends in status $status"
+[ $(($(date +%s) - told)) -le 100 ] || fail 'a search is not interrupted'
+grep -q 'error: tuning was stopped by an interrupt; nothing is written' log || fail 'no word of the stop of a search'
+nothing_left searched
