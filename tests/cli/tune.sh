@@ -75,6 +75,7 @@ grep -qv -- '/train --data .*/data.bin --tokenizer u16 --steps 5 --lr 0 --metric
 grep -q '^  3 .* 7.0 ms  kept$' log || fail 'what is kept is not told'
 grep -q '^  2 .*failed, status 14: it fails for want of memory$' log || fail 'a failure is not told'
 grep -q '^  4 .*failed, status 0, but profile.json: ' log || fail 'a torn profile is not told'
+grep -q '"measured_seconds": null, "failure": "status 0, but profile.json: ' kept/tuning.json || fail 'a torn profile counts as measured'
 grep -q '"measured_seconds": null, "failure": "status 14: it fails' kept/tuning.json || fail 'a failure is not in the file'
 [ "$(member micro_batch kept/plan.json)" = "$(grep choice kept/tuning.json | sed -n '3s/.*"micro_batch": \([0-9]*\).*/\1/p')" ] ||
   fail 'another plan is in the folder'
