@@ -39,8 +39,10 @@ BD_NODISCARD bd_status bd_trial_write_tokens(bd_ctx *ctx, const char *path, int6
 
 // Adds the rows of a profile of it, of the first rank of each stage, which live in ctx->session and
 // point into the program; those that tell of no seconds, or of what it has not, are left out.
-// Errors: BD_INVALID where the file is no profile.
+// Errors: BD_EXTERNAL or BD_INVALID where the file is no profile.
 BD_NODISCARD bd_status bd_trial_read_profile(bd_ctx *ctx, const bd_trial *trial,
                                              const bd_cluster *cluster, const char *path,
                                              bd_fit_rows *rows);
+// Adds rows that live in the session of another context.
+void bd_trial_add_rows(bd_ctx *ctx, const bd_fit_rows *of, bd_fit_rows *rows);
 #endif

@@ -16,6 +16,14 @@ static void add_row(bd_ctx *ctx, bd_fit_rows *rows, const bd_fit_row *row) {
   rows->rows[rows->row_count++] = *row;
 }
 
+void bd_trial_add_rows(bd_ctx *ctx, const bd_fit_rows *of, bd_fit_rows *rows) {
+  for (int i = 0; i < of->row_count; i++)
+    add_row(ctx, rows, &of->rows[i]);
+  for (int i = 0; i < of->end_count && rows->end_count < BD_FIT_MAX_ENDS; i++)
+    rows->ends[rows->end_count++] = of->ends[i];
+  if (of->least_seconds < rows->least_seconds) rows->least_seconds = of->least_seconds;
+}
+
 // Seconds of the step's end of stage 0 when only one thing takes any.
 static bd_status end_on(bd_ctx *ctx, const bd_trial *p, const bd_layout *layout,
                         const bd_cluster *cluster, bd_step_end *out_seconds) {

@@ -21,6 +21,15 @@ static void remove_folder(void *path) {
   bd_folder_remove(path);
 }
 
+// Without data there is nothing to be read.
+static bd_status check_tokenizer(bd_ctx *ctx, const bd_arguments *arguments) {
+  static const char *const kinds[] = {"auto", "bytes", "u16", "u32", NULL};
+  int kind = 0;
+  BD_TRY(bd_argument_choice(ctx, arguments, "--tokenizer", kinds, &kind));
+  if (!bd_argument(arguments, "--tokenizer") || bd_argument(arguments, "--data")) return BD_OK;
+  return bd_usage_fail(ctx, arguments, "option '--tokenizer' goes with --data PATH");
+}
+
 static bd_status read_options(bd_ctx *ctx, const bd_arguments *arguments, bd_tuning *t) {
   double minutes = 0, doubt = DOUBT_PERCENT;
   t->tries = 8;
@@ -32,6 +41,7 @@ static bd_status read_options(bd_ctx *ctx, const bd_arguments *arguments, bd_tun
   BD_TRY(bd_argument_int(ctx, arguments, "--steps", 3, 100000, &t->training.steps));
   BD_TRY(bd_argument_real(ctx, arguments, "--within", 0, 1000, &doubt));
   BD_TRY(bd_argument_real(ctx, arguments, "--minutes", 0.01, 100000, &minutes));
+  BD_TRY(check_tokenizer(ctx, arguments));
   t->doubt = 1 + doubt / 100;
   t->deadline = minutes > 0 ? bd_clock_seconds() + 60 * minutes : INFINITY;
   const char *launcher = t->training.launcher;

@@ -2,6 +2,7 @@
 #include "cli/tune.h"
 #include "planner/assemble.h"
 #include "planner/told/blame.h"
+#include "planner/told/refuse.h"
 #include <math.h>
 #include <string.h>
 
@@ -114,16 +115,17 @@ bd_status bd_tune_stopped(bd_ctx *ctx, int stopped_by) {
 bd_status bd_tune_list_choices(bd_tuning *t) {
   bd_choice *open = &t->choices[t->choice_count++];
   int devices = bd_cluster_devices(&t->cluster);
-  bd_plan plan;
+  bd_search_outcome outcome;
   *open = (bd_choice){
       .pins = "open", .request = t->job->request, .constraints = t->job->constraints, .open = true};
   open->request.constraints = &open->constraints; // which stay where they are
   heed_stops(t, &open->request);
-  // With what to say where nothing fits.
-  BD_TRY(bd_plan_search(t->ctx, t->train, &t->cluster, &open->request, &plan));
+  BD_TRY(bd_plan_look(t->ctx, t->train, &t->cluster, &open->request, &outcome));
   if (bd_stop_came()) return bd_tune_stopped(t->ctx, bd_stop_came());
+  if (!outcome.found)
+    return bd_plan_refuse(t->ctx, t->train, &t->cluster, &open->request, &outcome);
   open->found = true;
-  keep_plan(t, open, &plan);
+  keep_plan(t, open, &outcome.plan);
   for (int stages = 1; stages <= devices && has_degrees(open); stages++)
     for (int data = devices; data >= 1 && devices % stages == 0; data--)
       if (devices / stages % data == 0) {

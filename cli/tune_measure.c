@@ -3,12 +3,14 @@
 #include "cli/tune.h"
 #include "ir/base/file.h"
 #include "ir/base/json.h"
+#include "runtime/braid_rt_abi.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { PROFILED_STEPS = 4, WARM_STEPS = 2, LEAST_COUNTED = 3 };
-enum { LAST_BYTES = 4096 }; // of a log, in which its last line is looked for
+// Of a log: in which its last line is looked for, and how much of that is told.
+enum { LAST_BYTES = 4096, MOST_WORDS_BYTES = 300 };
 #define METRICS "metrics.jsonl"
 #define PROFILE "profile.json"
 #define PRODUCTS "products.json"
@@ -20,8 +22,7 @@ static int order_of_seconds(const void *a, const void *b) {
 }
 
 // The median of the steps that follow those in which programs get warm.
-static bd_status read_seconds(bd_tuning *t, const bd_trial *trial, double *out) {
-  bd_ctx *ctx = t->ctx;
+static bd_status read_seconds(bd_ctx *ctx, const bd_tuning *t, const bd_trial *trial, double *out) {
   const char *path = bd_path_join(ctx, trial->folder, METRICS);
   double *seconds = BD_NEW_ARRAY(ctx->arena, double, t->training.steps);
   int64_t count = 0, first = t->training.steps >= WARM_STEPS + LEAST_COUNTED ? WARM_STEPS : 1;
@@ -41,7 +42,7 @@ static bd_status read_seconds(bd_tuning *t, const bd_trial *trial, double *out) 
   return BD_OK;
 }
 
-// The last line that the ranks said.
+// The last line that the ranks said, or how it begins.
 static const char *last_words(bd_ctx *ctx, const bd_trial *trial) {
   char data[LAST_BYTES];
   size_t bytes = 0;
@@ -57,17 +58,10 @@ static const char *last_words(bd_ctx *ctx, const bd_trial *trial) {
   while (start > 0 && data[start - 1] != '\n')
     start--;
   bd_text text = bd_text_init(ctx->arena);
-  bd_text_add_printable(&text, data + start, bytes - start);
+  bool whole = bytes - start <= MOST_WORDS_BYTES;
+  bd_text_add_printable(&text, data + start, whole ? bytes - start : MOST_WORDS_BYTES);
+  if (!whole) bd_text_add(&text, " ...");
   return text.length ? text.data : "it said nothing";
-}
-
-// A launcher that does not wait for its ranks ends as if all were well.
-static bd_status check_written(bd_ctx *ctx, const bd_trial *trial, const char *name) {
-  const char *path = name ? bd_path_join(ctx, trial->folder, name) : NULL;
-  if (!path || bd_file_exists(path)) return BD_OK;
-  return bd_fail(ctx, BD_EXTERNAL, bd_loc_file(path),
-                 "was not written, though the ranks ended with status 0; what --launcher names has "
-                 "to wait for them, and they have to see this folder");
 }
 
 static bd_status train(bd_tuning *t, const bd_trial *trial, const bd_training *training,
@@ -75,12 +69,13 @@ static bd_status train(bd_tuning *t, const bd_trial *trial, const bd_training *t
   bd_process_end end;
   BD_TRY(bd_trial_train(t->ctx, trial, training, &end));
   if (end.stopped_by) return bd_tune_stopped(t->ctx, end.stopped_by);
-  if (end.exit_code) {
+  // No program that is made for this model and this batch takes them.
+  if (end.exit_code == BD_RT_EXIT_DATA && bd_argument(t->job->arguments, "--data"))
+    return bd_fail(t->ctx, BD_INVALID, bd_loc_file(t->training.data), "cannot be trained on: %s",
+                   last_words(t->ctx, trial));
+  if (end.exit_code)
     m->failure = bd_intern_f(t->ctx, "status %d: %s", end.exit_code, last_words(t->ctx, trial));
-    return BD_OK;
-  }
-  BD_TRY(check_written(t->ctx, trial, training->metrics));
-  return check_written(t->ctx, trial, training->profile);
+  return BD_OK;
 }
 
 // On GPUs a profile takes the graphs away that make steps fast, so it is a run of its own there.
@@ -130,22 +125,57 @@ static bd_status fit(bd_tuning *t) {
   return BD_OK;
 }
 
-static bd_status read_trial(bd_tuning *t, const bd_trial *trial, bd_measurement *m) {
-  const char *products = bd_path_join(t->ctx, trial->folder, PRODUCTS);
+// What a trial leaves is read in a context of its own: files that are damaged, or not there, are
+// the failure of the trial.
+typedef struct reading {
+  bd_tuning *tuning;
+  const bd_trial *trial;
+  bd_measurement *measurement;
+  bd_fit_rows rows;
+} reading;
+
+static bd_status read_files(bd_ctx *ctx, void *arg) {
+  reading *r = arg;
+  const bd_cluster *nominal = &r->tuning->job->cluster;
+  const char *products = bd_path_join(ctx, r->trial->folder, PRODUCTS);
   char *data;
   size_t bytes;
-  BD_TRY(read_seconds(t, trial, &m->seconds));
+  BD_TRY(read_seconds(ctx, r->tuning, r->trial, &r->measurement->seconds));
   if (bd_file_exists(products)) {
-    BD_TRY(bd_file_read(t->ctx, products, FILE_LIMIT_BYTES, &data, &bytes));
-    m->products = data;
+    BD_TRY(bd_file_read(ctx, products, FILE_LIMIT_BYTES, &data, &bytes));
+    r->measurement->products = bd_intern(ctx, data, bytes);
   }
-  if (bd_cluster_is_mixed(&t->job->cluster)) return BD_OK;
-  const bd_fit_rows before = t->rows;
-  int rates = t->rates;
-  BD_TRY(bd_trial_read_profile(t->ctx, trial, &t->job->cluster,
-                               bd_path_join(t->ctx, trial->folder, PROFILE), &t->rows));
-  BD_TRY(fit(t));
-  if (t->rates == rates) t->rows = before; // nor do later rates go by what made none
+  if (bd_cluster_is_mixed(nominal)) return BD_OK;
+  return bd_trial_read_profile(ctx, r->trial, nominal, bd_path_join(ctx, r->trial->folder, PROFILE),
+                               &r->rows);
+}
+
+// Why it was not to be read.
+static const char *reading_failure(bd_ctx *ctx, const bd_diag *diag) {
+  const char *file = diag->loc.file ? diag->loc.file : PROFILE, *slash = strrchr(file, '/');
+  return bd_intern_f(ctx, "status 0, but %s: %s", slash ? slash + 1 : file, diag->message);
+}
+
+static void destroy_context(void *ctx) {
+  bd_ctx_destroy(ctx);
+}
+
+static bd_status read_trial(bd_tuning *t, const bd_trial *trial, bd_measurement *m) {
+  reading r = {t, trial, m, {.least_seconds = INFINITY}};
+  bd_owned held;
+  bd_ctx *child = bd_ctx_create_child(t->ctx);
+  if (!child) return bd_fail(t->ctx, BD_EXHAUSTED, BD_NOWHERE, "out of memory");
+  bd_own(t->ctx, &held, destroy_context, child);
+  bd_status status = bd_ctx_run(child, read_files, &r);
+  bool lacking = status == BD_EXHAUSTED;
+  if (status == BD_OK)
+    bd_trial_add_rows(t->ctx, &r.rows, &t->rows);
+  else if (!lacking)
+    m->failure = reading_failure(t->ctx, child->last_diag);
+  if (m->failure) m->seconds = INFINITY;
+  bd_disown(t->ctx, &held);
+  bd_ctx_destroy(child);
+  if (lacking) return bd_fail(t->ctx, BD_EXHAUSTED, BD_NOWHERE, "out of memory");
   return BD_OK;
 }
 
@@ -166,7 +196,11 @@ bd_status bd_tune_measure(bd_tuning *t, const bd_choice *choice) {
   if (t->earlier) bd_folder_remove(t->earlier);
   t->earlier = folder;
   BD_TRY(train_twice(t, &trial, m));
+  const bd_fit_rows before = t->rows;
+  int rates = t->rates;
   if (!m->failure) BD_TRY(read_trial(t, &trial, m));
+  if (!m->failure && !bd_cluster_is_mixed(&t->job->cluster)) BD_TRY(fit(t));
+  if (t->rates == rates) t->rows = before; // nor do later rates go by what made none
   int number = t->measured_count++;
   if (!m->failure && (t->best < 0 || m->seconds < t->measured[t->best].seconds)) t->best = number;
   return BD_OK;

@@ -7,12 +7,12 @@ static void add_mesh(const bd_mesh *mesh, const char *between, bd_text *text) {
     bd_text_addf(text, "%s%d", axis ? between : "", mesh->size[axis]);
 }
 
-// "2 x 4, 8": stages, mesh and micro-batch.
+// "2 of 4x2, 8": stages, the mesh of each, and the micro-batch.
 static void add_setting(bd_ctx *ctx, const bd_plan *plan, bd_text *text) {
   bd_text setting = bd_text_init(ctx->arena);
   bd_text_addf(&setting, "%d of ", plan->stages);
   add_mesh(&plan->mesh, "x", &setting);
-  bd_text_addf(text, "%-12s%11lld", setting.data, (long long)plan->micro_batch);
+  bd_text_addf(text, "%-16s%11lld", setting.data, (long long)plan->micro_batch);
 }
 
 static void add_seconds(bd_ctx *ctx, double seconds, bd_text *text) {
@@ -22,7 +22,7 @@ static void add_seconds(bd_ctx *ctx, double seconds, bd_text *text) {
 }
 
 void bd_tune_page(const bd_tuning *t, bd_text *text) {
-  bd_text_addf(text, "  #  %-24s%-12s%11s%11s%11s\n", "choice", "stages", "micro-batch",
+  bd_text_addf(text, "  #  %-24s%-16s%11s%11s%11s\n", "choice", "stages of mesh", "micro-batch",
                "predicted", "measured");
   for (int i = 0; i < t->measured_count; i++) {
     const bd_measurement *m = &t->measured[i];

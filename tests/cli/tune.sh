@@ -43,17 +43,20 @@ grep -q "error: .*'real/cluster.json'.* -o" log || fail 'a cluster file may be l
 ends 2 "$braid" tune gpt2-tiny --cluster real/cluster.json --seq 16 --global-batch 4 -o real
 grep -q "error: .*'real/cluster.json'.* -o" log || fail 'a cluster file may be lost'
 
-# A launcher that trains nothing: line K of `steps` is how long a step of trial K takes, or the status that it ends with.
+# A launcher that trains nothing: line K of `steps` is how long a step of trial K takes, or how it fails.
 cat >launcher <<'END'
 [ "$1" = 2 ] || exit 99
 shift
 echo "$*" >>lines
 step=$(sed -n "$(wc -l <lines)p" steps)
-case $step in fails*) echo 'a word before' ; echo "it ${step}"; exit 14 ;; esac
+case $step in fails*) echo 'a word before' ; echo "it ${step}"; exit 14 ;;
+unfit*) echo "the data are ${step}"; exit 12 ;;
+torn) step=0.0001 profile='{"braid_profile": 1, "instr' ;;
+*) profile='{"braid_profile": 1, "instructions": [], "ranks": [{"rank": 0, "stage": 0, "times": []}]}' ;; esac
 while [ $# -gt 0 ]; do
   case $1 in
   --metrics) for i in 1 2 3 4 5; do echo "{\"step\": $i, \"step_seconds\": $([ $i -le 2 ] && echo 100 || echo $step)}"; done >"$2" ;;
-  --profile) echo '{"braid_profile": 1, "instructions": [], "ranks": [{"rank": 0, "stage": 0, "times": []}]}' >"$2" ;;
+  --profile) echo "$profile" >"$2" ;;
   esac
   shift
 done
@@ -65,14 +68,16 @@ tune() {
   rm -f lines
   ends "$status" "$braid" tune gpt2-tiny --devices 2 --seq 16 --global-batch 4 --steps 5 --launcher "sh $work/launcher {ranks}" -o "$out" "$@"
 }
-# The fastest is kept, whatever fails is told and left out.
-printf '%s\n' 0.0100 'fails for want of memory' 0.0070 0.0090 >steps
-tune kept 0 --tries 4 --within 200
-[ "$(wc -l <lines)" = 4 ] || fail "$(wc -l <lines) trials"
+# The fastest is kept, whatever fails is told and left out, be it by what it should leave.
+printf '%s\n' 0.0100 'fails for want of memory' 0.0070 torn 0.0090 >steps
+tune kept 0 --tries 5 --within 400
+[ "$(wc -l <lines)" = 5 ] || fail "$(wc -l <lines) trials"
 grep -qv -- '/train --data .*/data.bin --tokenizer u16 --steps 5 --lr 0 --metrics ' lines && fail 'not all are trained alike'
 [ "$(member kept kept/tuning.json)" = 2 ] || fail 'the fastest is not kept'
 grep -q '^  3 .* 7.0 ms  kept$' log || fail 'what is kept is not told'
 grep -q '^  2 .*failed, status 14: it fails for want of memory$' log || fail 'a failure is not told'
+grep -q '^  4 .*failed, status 0, but profile.json: ' log || fail 'a torn profile is not told'
+grep -q '"measured_seconds": null, "failure": "status 0, but profile.json: ' kept/tuning.json || fail 'a torn profile counts as measured'
 grep -q '"measured_seconds": null, "failure": "status 14: it fails' kept/tuning.json || fail 'a failure is not in the file'
 [ "$(member micro_batch kept/plan.json)" = "$(grep choice kept/tuning.json | sed -n '3s/.*"micro_batch": \([0-9]*\).*/\1/p')" ] ||
   fail 'another plan is in the folder'
@@ -81,6 +86,17 @@ grep -q '"measured_seconds": null, "failure": "status 14: it fails' kept/tuning.
 yes 'fails always' | head -20 >steps
 tune never 4 --tries 1
 grep -q 'error: no program that was tried ran to its end; .* status 14: it fails always' log || fail 'no word of the end'
+nothing_left never
+yes damaged | head -20 >steps
+tune never 4 --tries 1
+grep -q 'error: no program .* status 0, but metrics.jsonl: expected a value' log || fail 'damaged metrics are not told'
+nothing_left never
+
+# Data that one program does not take are taken by none.
+yes 'unfit for training' | head -20 >steps
+tune never 1 --data text.txt
+grep -q '^text.txt: error: cannot be trained on: the data are unfit for training$' log || fail 'no word of the data'
+[ "$(wc -l <lines)" = 1 ] || fail 'unfit data are tried again'
 nothing_left never
 
 # A launcher that does not wait for its ranks is no trial.
@@ -109,3 +125,20 @@ wait $pid || status=$?
 [ "$status" = 130 ] || fail "an interrupt ends in status $status"
 grep -q 'error: tuning was stopped by an interrupt; nothing is written' log || fail 'no word of the stop'
 nothing_left stopped
+
+# So does a search that would go on for long.
+env --default-signal=INT "$braid" tune gpt-1t --cluster cpu:256x8 --global-batch 2048 --time-limit 300 -o searched >log 2>&1 &
+pid=$!
+tries=1200
+until ls -d searched.partial-* >/dev/null 2>&1 || [ $tries = 0 ]; do
+  tries=$((tries - 1))
+  sleep 0.1
+done
+sleep 1
+kill -INT $pid
+told=$(date +%s) status=0
+wait $pid || status=$?
+[ "$status" = 130 ] || fail "an interrupt of a search ends in status $status"
+[ $(($(date +%s) - told)) -le 100 ] || fail 'a search is not interrupted'
+grep -q 'error: tuning was stopped by an interrupt; nothing is written' log || fail 'no word of the stop of a search'
+nothing_left searched
