@@ -16,10 +16,7 @@ static void add_number(bd_ctx *ctx, bd_difference *out, const char *name, int64_
 }
 
 static const char *mesh_words(bd_ctx *ctx, const bd_mesh *mesh) {
-  const char *sizes = "";
-  for (int a = 0; a < mesh->axes; a++)
-    sizes = bd_intern_f(ctx, "%s%s%d", sizes, a ? "x" : "", mesh->size[a]);
-  return mesh->axes ? sizes : "1";
+  return mesh->axes ? bd_mesh_words(ctx, mesh) : "1";
 }
 
 // Each stage of ZeRO with what it splits; weights are told of only where both plans count them.

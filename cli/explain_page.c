@@ -31,7 +31,8 @@ static void add_products(const bd_plan_details *details, bd_text *text) {
   bd_text_add(text, "\n");
 }
 
-static void add_head(const bd_plan *plan, const bd_told_strategy *strategies, bd_text *text) {
+static void add_head(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy *strategies,
+                     bd_text *text) {
   bd_text_add(text, "model       ");
   bd_explain_add_name(text, plan->model);
   bd_text_addf(text, ", %s%s%s, %s, on %s", bd_dtype_name(plan->precision),
@@ -41,11 +42,9 @@ static void add_head(const bd_plan *plan, const bd_told_strategy *strategies, bd
   if (plan->cluster) bd_text_add(text, ", for ");
   if (plan->cluster) bd_explain_add_name(text, plan->cluster);
   bd_text_add(text, "\n");
-  bd_text_addf(text, "ranks       %d = %d stage%s x a mesh of ", bd_plan_ranks(plan), plan->stages,
-               bd_plural(plan->stages, "s"));
-  for (int axis = 0; axis < plan->mesh.axes; axis++)
-    bd_text_addf(text, "%s%d", axis ? "x" : "", plan->mesh.size[axis]);
-  bd_text_addf(text, "%s, %d thread%s each\n", plan->mesh.axes ? "" : "1", plan->threads_per_rank,
+  bd_text_addf(text, "ranks       %d = %d stage%s x a mesh of %s, %d thread%s each\n",
+               bd_plan_ranks(plan), plan->stages, bd_plural(plan->stages, "s"),
+               plan->mesh.axes ? bd_mesh_words(ctx, &plan->mesh) : "1", plan->threads_per_rank,
                bd_plural(plan->threads_per_rank, "s"));
   add_products(plan->details, text);
   add_degrees(plan, strategies, text);
@@ -90,7 +89,7 @@ static void add_stages(const bd_plan *plan, bd_text *text) {
 
 void bd_explain_page(bd_ctx *ctx, const bd_plan *plan, const bd_told_strategy *strategies,
                      bool with_ops, bd_text *text) {
-  add_head(plan, strategies, text);
+  add_head(ctx, plan, strategies, text);
   add_stages(plan, text);
   bd_explain_strategies(plan, strategies, with_ops, text);
   bd_explain_times(plan, text);

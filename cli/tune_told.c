@@ -1,18 +1,10 @@
 #include "cli/explain.h"
 #include "cli/tune.h"
-#include <math.h>
-
-static void add_mesh(const bd_mesh *mesh, const char *between, bd_text *text) {
-  for (int axis = 0; axis < mesh->axes; axis++)
-    bd_text_addf(text, "%s%d", axis ? between : "", mesh->size[axis]);
-}
 
 // "2 of 4x2, 8": stages, the mesh of each, and the micro-batch.
 static void add_setting(bd_ctx *ctx, const bd_plan *plan, bd_text *text) {
-  bd_text setting = bd_text_init(ctx->arena);
-  bd_text_addf(&setting, "%d of ", plan->stages);
-  add_mesh(&plan->mesh, "x", &setting);
-  bd_text_addf(text, "%-16s%11lld", setting.data, (long long)plan->micro_batch);
+  const char *stages = bd_intern_f(ctx, "%d of %s", plan->stages, bd_mesh_words(ctx, &plan->mesh));
+  bd_text_addf(text, "%-16s%11lld", stages, (long long)plan->micro_batch);
 }
 
 static void add_seconds(bd_ctx *ctx, double seconds, bd_text *text) {
@@ -46,7 +38,8 @@ void bd_tune_json(const bd_tuning *t, bd_text *text) {
     bd_text_add(text, i ? ",\n    {\"choice\": " : "\n    {\"choice\": ");
     bd_text_add_json_string(text, m->pins);
     bd_text_addf(text, ", \"stages\": %d, \"mesh\": [", m->plan.stages);
-    add_mesh(&m->plan.mesh, ", ", text);
+    for (int axis = 0; axis < m->plan.mesh.axes; axis++)
+      bd_text_addf(text, "%s%d", axis ? ", " : "", m->plan.mesh.size[axis]);
     bd_text_addf(text, "], \"micro_batch\": %lld, ", (long long)m->plan.micro_batch);
     bd_text_add_json_member(text, "predicted_seconds", m->predicted_seconds);
     bd_text_add(text, ", ");

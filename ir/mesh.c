@@ -115,6 +115,13 @@ int64_t bd_local_elements(const bd_mesh *mesh, const bd_sharding *sharding, cons
   return elements;
 }
 
+const char *bd_mesh_words(bd_ctx *ctx, const bd_mesh *mesh) {
+  const char *words = "";
+  for (int a = 0; a < mesh->axes; a++)
+    words = bd_intern_f(ctx, "%s%s%d", words, a ? "x" : "", mesh->size[a]);
+  return words;
+}
+
 bool bd_mesh_parse(const char *text, bd_mesh *out) {
   long devices = 1;
   *out = (bd_mesh){0};

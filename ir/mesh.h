@@ -18,6 +18,8 @@ int bd_mesh_devices(const bd_mesh *mesh);
 bool bd_mesh_same(const bd_mesh *a, const bd_mesh *b);
 // "2x4": at most BD_MAX_AXES sizes and BD_MAX_DEVICES devices. False: it is not that.
 bool bd_mesh_parse(const char *text, bd_mesh *out_mesh);
+// The same the other way: "2x4". A mesh of no axes is "".
+const char *bd_mesh_words(bd_ctx *ctx, const bd_mesh *mesh);
 void bd_mesh_coords(const bd_mesh *mesh, int rank, int out_coords[BD_MAX_AXES]);
 
 // Per mesh axis: the tensor dimension that the axis splits (>= 0), or one of these.

@@ -81,10 +81,7 @@ static bd_status read_word(bd_ctx *ctx, const item *from, const char *const *wor
 }
 
 static const char *mesh_words(bd_ctx *ctx, const bd_mesh *mesh) {
-  const char *words = "mesh=";
-  for (int axis = 0; axis < mesh->axes; axis++)
-    words = bd_intern_f(ctx, "%s%s%d", words, axis ? "x" : "", mesh->size[axis]);
-  return words;
+  return bd_intern_f(ctx, "mesh=%s", bd_mesh_words(ctx, mesh));
 }
 
 // A mesh and a degree need not contradict each other, but only one of them is to say what the mesh

@@ -5,10 +5,7 @@
 enum { LISTED = 16 };
 
 static const char *describe(bd_ctx *ctx, int stages, const bd_mesh *mesh) {
-  const char *sizes = "";
-  for (int a = 0; a < mesh->axes; a++)
-    sizes = bd_intern_f(ctx, "%s%s%d", sizes, a ? "x" : "", mesh->size[a]);
-  return bd_intern_f(ctx, "stages=%d mesh=%s", stages, sizes);
+  return bd_intern_f(ctx, "stages=%d mesh=%s", stages, bd_mesh_words(ctx, mesh));
 }
 
 static const char *add_schedule(bd_ctx *ctx, const char *what, const bd_plan *plan) {
@@ -17,11 +14,8 @@ static const char *add_schedule(bd_ctx *ctx, const char *what, const bd_plan *pl
 
 static const char *describe_plan(bd_ctx *ctx, const bd_alternatives *list, const bd_plan *plan) {
   const char *what = describe(ctx, plan->stages, &plan->mesh);
-  for (int s = 1; plan->stage_mesh && s < plan->stages; s++) {
-    const bd_mesh *mesh = &plan->stage_mesh[s];
-    for (int a = 0; a < mesh->axes; a++)
-      what = bd_intern_f(ctx, "%s%s%d", what, a ? "x" : ",", mesh->size[a]);
-  }
+  for (int s = 1; plan->stage_mesh && s < plan->stages; s++)
+    what = bd_intern_f(ctx, "%s,%s", what, bd_mesh_words(ctx, &plan->stage_mesh[s]));
   if (list->schedules) what = add_schedule(ctx, what, plan);
   const char *groups = list->cluster ? bd_full_name_groups(ctx, list->cluster, plan) : "";
   return *groups ? bd_intern_f(ctx, "%s on=%s", what, groups) : what;

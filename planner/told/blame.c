@@ -13,10 +13,7 @@ static void add(listing *l, bd_pin_kind kind, int index, const char *words) {
 }
 
 static const char *mesh_words(bd_ctx *ctx, const bd_mesh *mesh) {
-  const char *sizes = "";
-  for (int a = 0; a < mesh->axes; a++)
-    sizes = bd_intern_f(ctx, "%s%s%d", sizes, a ? "x" : "", mesh->size[a]);
-  return bd_intern_f(ctx, "mesh %s", sizes);
+  return bd_intern_f(ctx, "mesh %s", bd_mesh_words(ctx, mesh));
 }
 
 static const char *place_words(bd_ctx *ctx, const char *what, bd_loc loc) {

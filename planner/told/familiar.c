@@ -175,10 +175,7 @@ static void compare_pipeline(comparing *c) {
 static const char *mesh_words(const comparing *c) {
   const bd_constraints *constraints = c->request->constraints;
   if (bd_constraints_have_degrees(constraints)) return bd_pin_degrees(c->ctx, constraints);
-  const char *sizes = "";
-  for (int axis = 0; axis < c->plan->mesh.axes; axis++)
-    sizes = bd_intern_f(c->ctx, "%s%s%d", sizes, axis ? "x" : "", c->plan->mesh.size[axis]);
-  return bd_intern_f(c->ctx, "mesh=%s", sizes);
+  return bd_intern_f(c->ctx, "mesh=%s", bd_mesh_words(c->ctx, &c->plan->mesh));
 }
 
 // Whether the plan keeps or recomputes all that can be.
