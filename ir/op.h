@@ -21,11 +21,12 @@ enum {
   BD_PURE = 1,      // no effect; CSE and DCE apply
   BD_POINTWISE = 2, // one result element per loop point, fusible; same shape or trailing broadcast
   BD_RANDOM = 4,    // draws from the counter-based generator at its `site`; never merged
-  BD_NO_GRADIENT = 8, // gradients stop here
-  BD_INPLACE_0 = 16,  // the result may take the storage of operand 0
-  BD_CHEAP = 32,      // little arithmetic per byte: a candidate for recomputation
-  BD_LIBRARY = 64,    // runs as one call of the runtime, not a generated kernel
-  BD_DERIVED = 128,   // what gradients are made of; models do not have it
+  BD_NO_GRADIENT = 8,  // gradients stop here
+  BD_INPLACE_0 = 16,   // the result may take the storage of operand 0
+  BD_CHEAP = 32,       // little arithmetic per byte: a candidate for recomputation
+  BD_LIBRARY = 64,     // runs as one call of the runtime, not a generated kernel
+  BD_DERIVED = 128,    // what gradients are made of; models do not have it
+  BD_GRADIENT_0 = 256, // operand 0 alone has a gradient: it counts the ways by the others
 };
 
 #define BD_VARIADIC (-1)

@@ -25,6 +25,7 @@ bd_op_gradient bd_op_get_gradient(bd_op_kind kind) {
 }
 
 bool bd_op_gives_gradient(const bd_op *op, int operand) {
-  if (op->kind == BD_OP_LSE && bd_op_int(op, "constant", 0)) return false;
-  return bd_op_get_gradient(op->kind) && !(op->kind == BD_OP_XENT && operand == 2);
+  bool first_alone = bd_op_get_info(op->kind)->traits & BD_GRADIENT_0;
+  return bd_op_get_gradient(op->kind) && !bd_op_int(op, "constant", 0) &&
+         !(first_alone && operand > 0);
 }

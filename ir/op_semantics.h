@@ -39,7 +39,7 @@ typedef bd_status (*bd_op_gradient)(bd_ctx *ctx, bd_gradient *gradient);
 // NULL where an op has none (collectives, control, BD_NO_GRADIENT).
 bd_op_eval bd_op_get_eval(bd_op_kind kind);
 bd_op_gradient bd_op_get_gradient(bd_op_kind kind);
-// Whether a gradient of the op's result 0 may give one of an operand: not where it counts as a
-// constant (lse), nor of the lse of a loss, whose way counts with that of the logits.
+// Whether a gradient of the op's result 0 may give one of an operand: not where the attribute
+// `constant` says that the result counts as one, nor of others than operand 0 with BD_GRADIENT_0.
 bool bd_op_gives_gradient(const bd_op *op, int operand);
 #endif
