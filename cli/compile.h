@@ -74,8 +74,9 @@ typedef struct bd_compilation {
 // Whether this is a step that needs a plan, whose module --print-after shows as well; NULL is none.
 bool bd_compile_is_step(const char *name);
 
-// Everything that the arguments say but --plan and constraints; `arguments` is set. Warns where the
-// program is for other devices than the cluster's.
+// Everything that the arguments say but --plan and constraints; `arguments` is set, and the time
+// limit of the request where the command has one of its own. Warns where the program is for other
+// devices than the cluster's.
 BD_NODISCARD bd_status bd_compile_read_request(bd_ctx *ctx, bd_compilation *out_job);
 // Whether the folder of -o can be made, and the cluster file does not lie in the one that it
 // replaces. Errors: wrong usage; those of bd_folder_check.

@@ -2,7 +2,6 @@
 #include "cli/ranks.h"
 #include "codegen/codegen.h"
 #include "ir/base/file.h"
-#include "ir/pass.h"
 #include <string.h>
 
 enum { MOST_TOKENS = 1 << 16, LEAST_LENGTH = 1 << 17, MOST_ARGUMENTS = 14 };

@@ -8,7 +8,6 @@
 #include "ir/base/clock.h"
 #include "ir/base/file.h"
 #include "ir/inputs.h"
-#include "ir/plan_details.h"
 #include "ir/plan_notes.h"
 #include "planner/told/breakdown.h"
 #include <math.h>

@@ -79,8 +79,9 @@ bd_status bd_tune_stopped(bd_ctx *ctx, int stopped_by);
 // tune_measure.c
 
 // Builds and trains the plan of a choice, adds what was measured, and fits the rates to it. A
-// program that fails is a measurement. Errors: BD_EXTERNAL when it cannot be built or started, is
-// told to stop, or leaves no metrics or profile; BD_INVALID where these are none.
+// program that fails, or whose metrics or profile are damaged or not there, is a measurement.
+// Errors: BD_EXTERNAL when it cannot be built or started, or is told to stop; BD_INVALID where it
+// refuses the user's data.
 BD_NODISCARD bd_status bd_tune_measure(bd_tuning *tuning, const bd_choice *choice);
 
 // tune_told.c

@@ -9,8 +9,7 @@ typedef struct fit {
   bd_cluster *cluster; // so far
 } fit;
 
-// Messages between stages wait for these.
-static bool is_collective(bd_op_kind kind) {
+bool bd_fit_is_collective(bd_op_kind kind) {
   return bd_op_get_info(kind)->level == BD_COLLECTIVE && kind != BD_OP_SHARD &&
          kind != BD_OP_SEND && kind != BD_OP_RECV;
 }
@@ -222,7 +221,7 @@ static void add_rows(const fit *f, squares *sum) {
   for (int i = 0; i < f->measured->row_count; i++) {
     const bd_fit_row *row = &f->measured->rows[i];
     bd_cost_model model = row->model;
-    if (!is_collective(first_op(row)->kind)) continue;
+    if (!bd_fit_is_collective(first_op(row)->kind)) continue;
     model.cluster = &far;
     double a = bd_cost_collective(&model, row->function, first_op(row));
     model.cluster = &slow;

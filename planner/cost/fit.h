@@ -44,6 +44,10 @@ BD_NODISCARD bd_status bd_fit_rates(bd_ctx *ctx, const bd_fit_rows *measured,
 BD_NODISCARD bd_status bd_fit_scales(bd_ctx *ctx, const bd_fit_rows *measured,
                                      const bd_cluster *nominal, bd_cluster *out_cluster);
 
+// Whether the seconds of an op of this kind tell of links: those of messages between stages do not,
+// which wait for these.
+bool bd_fit_is_collective(bd_op_kind kind);
+
 // Bytes per second of the step ends that have no collectives; 0: they tell of none.
 double bd_fit_update_rate(const bd_fit_rows *measured);
 #endif

@@ -22,7 +22,6 @@ typedef struct slowness {
 } slowness;
 
 static kind kind_of_collective(const bd_fit_row *row, const bd_op *op, const bd_cluster *cluster) {
-  if (op->kind == BD_OP_SEND || op->kind == BD_OP_RECV || op->kind == BD_OP_SHARD) return NO_KIND;
   int stride = 1, axis = (int)bd_op_int(op, "axis", 0);
   for (int a = row->model.mesh.axes - 1; a > axis; a--)
     stride *= row->model.mesh.size[a];
@@ -33,7 +32,8 @@ static kind kind_of_collective(const bd_fit_row *row, const bd_op *op, const bd_
 static kind kind_of(const bd_fit_row *row, const bd_cluster *cluster) {
   const bd_op *op = &row->function->ops[row->first];
   if (op->kind == BD_OP_CALL) return NO_KIND;
-  if (bd_op_get_info(op->kind)->level == BD_COLLECTIVE) return kind_of_collective(row, op, cluster);
+  if (bd_fit_is_collective(op->kind)) return kind_of_collective(row, op, cluster);
+  if (bd_op_get_info(op->kind)->level == BD_COLLECTIVE) return NO_KIND;
   if (bd_op_is_product(op->kind)) return bd_op_find_attr(op, "fp8") ? NO_KIND : PRODUCTS;
   if (bd_op_is_attention(op->kind)) return ATTENTION;
   return bd_op_is_attention_grad(op->kind) ? ATTENTION_GRAD : MEMORY;
