@@ -27,13 +27,21 @@ run() {
 says() { grep -q -- "$1" log || { cat log; fail "no line says '$1'"; }; }
 same_end() { cmp -s whole.safetensors end.safetensors || fail "$1: other weights"; }
 
+# COMMAND...: waits until it succeeds, while $launcher runs.
+while_running() {
+  until "$@"; do
+    kill -0 "$launcher" 2>/dev/null || { cat log; fail "the run ended before '$*'"; }
+    sleep 0.02
+  done
+}
+
 run 0 two --steps 6 --save whole.safetensors --checkpoint good --checkpoint-every 2 --checkpoint-keep 3
 
 # Told to stop: a checkpoint, a status of its own, and the rest later.
-mpirun --allow-run-as-root --oversubscribe -n 2 two/train --data text.txt --seed 1 --steps 200 --checkpoint told \
+mpirun --allow-run-as-root --oversubscribe -n 2 two/train --data text.txt --seed 1 --steps 100000 --checkpoint told \
   --metrics told.jsonl 2>log </dev/null &
 launcher=$!
-until [ -s told.jsonl ]; do sleep 0.05; done
+while_running [ -s told.jsonl ]
 kill -USR1 $launcher
 status=0
 wait $launcher || status=$?
@@ -55,16 +63,21 @@ kill_children() {
   done
 }
 
+# The last step of which a checkpoint of the killed run stands, and whether that is this one or a later one: the
+# checkpoints of single steps make room for others before anybody looks.
+standing() { ls killed 2>/dev/null | grep -v partial | tail -1 | sed 's/step-0*//'; }
+stands() { local step; step=$(standing) && [ "$step" -ge "$1" ]; }
+
 # Killed at any moment, what stands is whole.
 for wait in 1 2 3; do
   rm -rf killed
   mpirun --allow-run-as-root --oversubscribe -n 2 two/train --data text.txt --seed 1 --steps 100000 --checkpoint killed \
     --checkpoint-every 1 2>log </dev/null &
   launcher=$!
-  until [ -e "killed/step-0000000$wait" ]; do sleep 0.02; done
+  while_running stands "$wait"
   kill_children $launcher
   wait $launcher || true
-  step=$(ls killed | grep -v partial | tail -1 | sed 's/step-0*//')
+  step=$(standing)
   run 0 two --steps "$step" --resume killed --save killed.safetensors
   run 0 two --steps "$step" --save straight.safetensors
   cmp -s killed.safetensors straight.safetensors || fail "a checkpoint of a killed run is not what it stood at"
