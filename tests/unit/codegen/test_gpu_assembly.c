@@ -88,20 +88,22 @@ static const char *assemble(bd_ctx *ctx, const char *stem, const char *assembly,
   return log;
 }
 
-static bool is_wider(const gpu_set *s, int number) {
-  return run_of_number(s, number)->real != BD_F16;
+// Runs in pairs, as those of a case in f32 and bf16 mostly are.
+static bool is_of_half(const gpu_set *s, const kernel_run *run, int half) {
+  return (run - s->runs) / 2 % 2 == half;
 }
 
-static int count_wider(const gpu_set *s) {
+static int count_half(const gpu_set *s, int half) {
   int count = 0;
-  for (int i = 0; i < s->count; i++)
-    if (s->runs[i].real != BD_F16) count += s->runs[i].kernel.parts;
+  for (const kernel_run *run = s->runs; run < s->runs + s->count; run++)
+    if (is_of_half(s, run, half)) count += run->kernel.parts;
   return count;
 }
 
-// The assembly without kernels in fp16. Of each kernel LLVM names the entry before it.
-static const char *without_f16(const gpu_set *s, const char *assembly) {
-  static const char name[] = "\t// .globl\tbdk_";
+// The assembly of half of the runs' kernels, and the tables of all. Of each kernel LLVM names the
+// entry before it.
+static const char *write_half(const gpu_set *s, const char *assembly, int half) {
+  static const char name[] = "\t// .globl\tbdk_", table[] = ".global ";
   const char *path = bd_intern_f(s->ctx, "%s.s", s->stem);
   char *line = NULL;
   size_t capacity = 0;
@@ -109,8 +111,9 @@ static const char *without_f16(const gpu_set *s, const char *assembly) {
   FILE *from = fopen(assembly, "r"), *to = fopen(path, "w");
   assert_true(from && to);
   while (getline(&line, &capacity, from) >= 0) {
-    if (!strncmp(line, name, sizeof name - 1)) wanted = is_wider(s, atoi(line + sizeof name - 1));
-    if (wanted) assert_true(fputs(line, to) >= 0);
+    if (!strncmp(line, name, sizeof name - 1))
+      wanted = is_of_half(s, run_of_number(s, atoi(line + sizeof name - 1)), half);
+    if (wanted || !strncmp(line, table, sizeof table - 1)) assert_true(fputs(line, to) >= 0);
   }
   free(line);
   fclose(from);
@@ -118,19 +121,20 @@ static const char *without_f16(const gpu_set *s, const char *assembly) {
   return path;
 }
 
-// In fp16, which differs from bf16 in conversions alone, kernels are assembled for sm_80, where
-// those are longest.
+// All for sm_80, where conversions are longest, and each for one of the later ones. What programs
+// are made of is assembled for all of them, by cuda/assembled.
 static void kernels_assemble_without_spills(void **state) {
+  static const char *const later[] = {"sm_90", "sm_100"};
   gpu_set *s = *state;
   if (access(ptxas, X_OK)) skip();
   if (!given_assembly) gpu_set_write(s);
   const char *all = given_assembly ? given_assembly : bd_intern_f(s->ctx, "%s.ptx", s->stem);
-  const char *wider = without_f16(s, all);
-  const int wider_count = count_wider(s);
   assert_int_equal(check_frames(assemble(s->ctx, s->stem, all, "sm_80"), check_run, s), s->kernels);
-  for (const char *const *arch = (const char *const[]){"sm_90", "sm_100", NULL}; *arch; arch++)
-    assert_int_equal(check_frames(assemble(s->ctx, s->stem, wider, *arch), check_run, s),
-                     wider_count);
+  for (int half = 0; half < 2; half++) {
+    const char *some = write_half(s, all, half);
+    assert_int_equal(check_frames(assemble(s->ctx, s->stem, some, later[half]), check_run, s),
+                     count_half(s, half));
+  }
 }
 
 static void norms_with_runs_assemble_without_spills(void **state) {
