@@ -43,7 +43,8 @@ static int next(const fake_tensor *t, int64_t *index) {
 static int64_t place(const fake_tensor *t, const fake_tensor *like, const int64_t *index) {
   int64_t at = 0;
   for (int i = 0; i < t->rank; i++)
-    at += index[i] / (like->dims[i] / t->dims[i]) * t->strides[i];
+    at += (like->dims[i] == t->dims[i] ? index[i] : index[i] / (like->dims[i] / t->dims[i])) *
+          t->strides[i];
   return at;
 }
 
@@ -92,13 +93,14 @@ static void pointwise(evaluation *e, const fake_descriptor *op) {
   const int mode = (int)fake_integer(how, CUDNN_ATTR_POINTWISE_MODE, -1);
   const int64_t axis = fake_integer(how, CUDNN_ATTR_POINTWISE_AXIS, 0);
   values *const y = find(e, op, 0);
+  const values *from[FAKE_MOST_OPERANDS] = {NULL};
+  for (int i = 1; i < FAKE_MOST_OPERANDS; i++)
+    from[i] = find(e, op, i);
   int64_t index[FAKE_MOST_RANK] = {0};
   do {
     float in[FAKE_MOST_OPERANDS] = {0};
-    for (int i = 1; i < FAKE_MOST_OPERANDS; i++) {
-      const values *const x = find(e, op, i);
-      if (x) in[i] = x->data[place(&x->shape, &y->shape, index)];
-    }
+    for (int i = 1; i < FAKE_MOST_OPERANDS; i++)
+      if (from[i]) in[i] = from[i]->data[place(&from[i]->shape, &y->shape, index)];
     y->data[place(&y->shape, &y->shape, index)] =
         mode == CUDNN_POINTWISE_GEN_INDEX ? (float)index[axis]
                                           : rounded(&y->shape, apply(mode, in[1], in[2], in[3]));
