@@ -83,7 +83,7 @@ static bd_module *make_exec(bd_ctx *ctx, const bd_module *train, const plan_reci
 }
 
 static void emit(bd_ctx *ctx, const bd_module *exec, const bd_plan *plan) {
-  assert_int_equal(bd_emit(ctx, exec, plan, folder), BD_OK);
+  assert_int_equal(bd_emit(ctx, exec, plan, 0, NULL, folder), BD_OK);
 }
 
 static char *read_back(bd_ctx *ctx, const char *name, size_t *bytes) {
