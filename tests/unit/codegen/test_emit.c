@@ -39,7 +39,7 @@ static int make_folder(void **state) {
 
 static int remove_folder(void **state) {
   static const char *const names[] = {"main.c",    "stage0.c",   "stage1.c", "kernels.h",
-                                      "kernels.s", "kernels.ll", "Makefile", NULL};
+                                      "kernels.s", "kernels.ll", "Makefile",  "README", NULL};
   bd_ctx *ctx = bd_ctx_create();
   (void)state;
   for (int i = 0; names[i]; ++i)
