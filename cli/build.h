@@ -1,12 +1,13 @@
 // The output folder: sources, kernels, runtime, plan, and the executable.
 #ifndef BD_CLI_BUILD_H
 #define BD_CLI_BUILD_H
+#include "codegen/codegen.h"
 #include "ir/base/text.h"
 #include "ir/partition.h"
 
 // A file beside those of the program, by a name that BD_RT_PROGRAM_FILES has.
 typedef struct bd_build_file {
-  const char *name;
+  bd_emit_extra as;
   const bd_text *text;
 } bd_build_file;
 

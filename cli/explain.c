@@ -2,6 +2,7 @@
 #include "cli/explain.h"
 #include "cli/answer.h"
 #include "cli/command.h"
+#include "cli/machine.h"
 #include "cli/told_check.h"
 #include "cli/why.h"
 #include "ir/base/file.h"
@@ -13,6 +14,7 @@ static bd_status parse(bd_ctx *ctx, const char *path, const char *data, size_t b
   const bd_json *root;
   *out = (bd_told_plan){.path = path, .data = data, .bytes = bytes};
   BD_TRY(bd_plan_parse(ctx, path, data, bytes, NULL, &out->plan));
+  if (out->plan.cluster) out->plan.cluster = bd_machine_beside(ctx, path, out->plan.cluster);
   BD_TRY(bd_json_parse(ctx, path, data, bytes, &root));
   if (!bd_json_find(root, "predicted"))
     return bd_fail(

@@ -59,7 +59,7 @@ typedef struct bd_told_plan {
   const char *path, *data; // data: `bytes` bytes of JSON
   size_t bytes;
   bool contradicts; // itself, of which there is a warning
-  bd_plan plan;
+  bd_plan plan;     // its cluster as bd_machine_beside has it
   bd_told_strategy *strategies;
 } bd_told_plan;
 

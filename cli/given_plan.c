@@ -1,4 +1,6 @@
 #include "cli/given_plan.h"
+#include "cli/machine.h"
+#include "ir/base/file.h"
 #include "ir/plan_details.h"
 #include <math.h>
 #include <string.h>
@@ -64,12 +66,19 @@ static bool is_sound(const bd_plan *plan) {
   return plan->bound_seconds > 0 && gap >= 0 && fabs(gap - plan->gap) <= 1e-9 * (1 + gap);
 }
 
+// Whether the cluster file that a plan names is the one that is given.
+static bool names_one(bd_ctx *ctx, const char *path, const char *named, const char *given) {
+  return named && given && bd_file_is_one(bd_machine_beside(ctx, path, named), given);
+}
+
 bd_status bd_given_plan_keep_record(bd_ctx *ctx, const char *path, const char *data, size_t bytes,
                                     const bd_module *train, bd_plan *plan) {
   bd_plan read, same = *plan;
+  const char *cluster = plan->cluster;
   bd_plan_details *details = BD_NEW(ctx->arena, bd_plan_details);
   BD_TRY(bd_plan_parse(ctx, path, data, bytes, train, &read));
   if (!is_sound(&read)) return BD_OK;
+  if (names_one(ctx, path, read.cluster, cluster)) same.cluster = read.cluster;
   same.bound_seconds = read.bound_seconds;
   same.gap = read.gap;
   same.search = read.search;
@@ -83,6 +92,9 @@ bd_status bd_given_plan_keep_record(bd_ctx *ctx, const char *path, const char *d
   same.details = details;
   bd_text text = bd_text_init(ctx->arena);
   bd_plan_print(&same, train, &text);
-  if (text.length == bytes && memcmp(text.data, data, bytes) == 0) *plan = same;
+  if (text.length == bytes && memcmp(text.data, data, bytes) == 0) {
+    *plan = same;
+    plan->cluster = cluster;
+  }
   return BD_OK;
 }

@@ -57,7 +57,7 @@ static bd_status check_memory(const check *c, const bd_function *function) {
 static bd_status interpret(const check *c, const bd_module *module, const bd_function *function,
                            const bd_tensor *in, bd_tensor **out) {
   const bd_random_key key = {.seed = 1};
-  return bd_interpret_function(c->ctx, module, function, in, &key, out, NULL);
+  return bd_interpret_function(c->ctx, module, function, SAMPLES, in, &key, out, NULL);
 }
 
 // The model's outputs, of the function that it is before anything is done to it.

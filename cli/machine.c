@@ -1,4 +1,6 @@
 #include "cli/machine.h"
+#include "cli/folder.h"
+#include "ir/base/file.h"
 #include "ir/base/number.h"
 #include <sched.h>
 #include <string.h>
@@ -58,6 +60,13 @@ bd_status bd_machine_probe(bd_ctx *ctx, int devices, bd_cluster *out) {
 
 bool bd_machine_is_named(const char *cluster) {
   return strncmp(cluster, machine, strlen(machine)) == 0;
+}
+
+const char *bd_machine_beside(bd_ctx *ctx, const char *plan, const char *cluster) {
+  const char *folder = bd_folder_of(ctx, plan);
+  if (*cluster == '/' || bd_machine_is_named(cluster) || strcmp(folder, ".") == 0) return cluster;
+  const char *beside = bd_path_join(ctx, folder, cluster);
+  return bd_file_exists(beside) && !bd_is_folder(beside) ? beside : cluster;
 }
 
 bd_status bd_machine_load(bd_ctx *ctx, const char *cluster, bd_loc file, bd_cluster *out) {

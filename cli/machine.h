@@ -13,6 +13,10 @@ BD_NODISCARD bd_status bd_machine_probe(bd_ctx *ctx, int devices, bd_cluster *ou
 // Whether a cluster's name in a plan says "machine:N": some machine, not always this one.
 bool bd_machine_is_named(const char *cluster);
 
+// The cluster that the plan file `plan` names, as it is to be loaded: of a file that lies where the
+// name leads from the plan's folder its path from here, else the name.
+const char *bd_machine_beside(bd_ctx *ctx, const char *plan, const char *cluster);
+
 // A cluster as plans name it: that, or what bd_cluster_load takes. `file`: the plan that names it.
 BD_NODISCARD bd_status bd_machine_load(bd_ctx *ctx, const char *cluster, bd_loc file,
                                        bd_cluster *out_cluster);

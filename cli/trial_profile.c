@@ -2,8 +2,7 @@
 #include "cli/trial.h"
 #include "ir/base/json.h"
 #include "ir/fuse.h"
-#include "ir/layout.h"
-#include "planner/step/end.h"
+#include "planner/step/end_fit.h"
 #include "runtime/braid_rt_abi.h"
 
 static void add_row(bd_ctx *ctx, bd_fit_rows *rows, const bd_fit_row *row) {
@@ -22,42 +21,6 @@ void bd_trial_add_rows(bd_ctx *ctx, const bd_fit_rows *of, bd_fit_rows *rows) {
   for (int i = 0; i < of->end_count && rows->end_count < BD_FIT_MAX_ENDS; i++)
     rows->ends[rows->end_count++] = of->ends[i];
   if (of->least_seconds < rows->least_seconds) rows->least_seconds = of->least_seconds;
-}
-
-// Seconds of the step's end of stage 0 when only one thing takes any.
-static bd_status end_on(bd_ctx *ctx, const bd_trial *p, const bd_layout *layout,
-                        const bd_cluster *cluster, bd_step_end *out_seconds) {
-  bd_cost_model model = {cluster, p->plan.mesh, p->plan.micro_batch};
-  return bd_step_end_of_stage(ctx, &model, p->spmd, layout, p->plan.optimizer, p->plan.zero_axes,
-                              out_seconds);
-}
-
-static bd_status add_end(bd_ctx *ctx, const bd_trial *p, const bd_cluster *cluster, double seconds,
-                         bd_fit_rows *rows) {
-  bd_cluster slow = *cluster, far = *cluster;
-  bd_layout layout;
-  const bd_tie *ties;
-  int tie_count;
-  BD_TRY(bd_layout_of_stage(ctx, p->spmd, 0, p->plan.schedule, bd_plan_micro_batches(&p->plan),
-                            p->plan.optimizer, p->plan.zero_axes, &layout));
-  slow.work.update_bytes_per_second = far.work.update_bytes_per_second = 1;
-  slow.kernel_seconds = far.kernel_seconds = 0;
-  slow.intra = slow.inter = (bd_link){.bytes_per_second = 1};
-  far.intra = far.inter = (bd_link){.latency_seconds = 1, .bytes_per_second = 1e21};
-  bd_step_end on_slow, on_far;
-  BD_TRY(end_on(ctx, p, &layout, &slow, &on_slow));
-  BD_TRY(end_on(ctx, p, &layout, &far, &on_far));
-  bd_cost_model model = {cluster, p->plan.mesh, p->plan.micro_batch};
-  bd_step_end_ties(ctx, &model, p->spmd, &ties, &tie_count);
-  if (tie_count > 0 || rows->end_count == BD_FIT_MAX_ENDS) return BD_OK;
-  bd_fit_end end = {.update_bytes = on_slow.reduce + on_slow.update, .seconds = seconds};
-  for (int axis = 0; axis < p->plan.mesh.axes; axis++) {
-    end.link_bytes += on_slow.collective[axis];
-    end.latencies += on_far.collective[axis];
-  }
-  end.update_bytes -= end.link_bytes;
-  rows->ends[rows->end_count++] = end;
-  return BD_OK;
 }
 
 // Most calls are as short as the shortest; longer ones waited for ranks or for other programs.
@@ -124,7 +87,9 @@ static bd_status add_times(bd_ctx *ctx, const bd_trial *p, const bd_cluster *clu
     add_row(ctx, rows, &row);
     if (t.least < rows->least_seconds) rows->least_seconds = t.least;
   }
-  return stage == 0 ? add_end(ctx, p, cluster, end_seconds, rows) : BD_OK;
+  if (stage != 0) return BD_OK;
+  bd_cost_model model = {cluster, p->plan.mesh, p->plan.micro_batch};
+  return bd_step_end_fit(ctx, &model, p->spmd, &p->plan, end_seconds, rows);
 }
 
 bd_status bd_trial_read_profile(bd_ctx *ctx, const bd_trial *p, const bd_cluster *cluster,

@@ -3,6 +3,7 @@
 #include "cli/answer.h"
 #include "cli/cuda_toolkit.h"
 #include "cli/folder.h"
+#include "cli/gpus.h"
 #include "cli/planning.h"
 #include "cli/stop.h"
 #include "ir/base/clock.h"
@@ -51,11 +52,14 @@ static bd_status read_options(bd_ctx *ctx, const bd_arguments *arguments, bd_tun
   return BD_OK;
 }
 
-static bd_status check_tools(bd_ctx *ctx, const bd_compilation *job) {
+// What trials are built and started with, before anything is planned.
+static bd_status check_tools(bd_ctx *ctx, const bd_compilation *job, const char *launcher) {
   const char *folder;
   BD_TRY(bd_compile_check_folder(ctx, job));
   BD_TRY(bd_compile_check_devices(ctx, job, &job->cluster));
-  return strcmp(job->request.target, "cuda") ? BD_OK : bd_cuda_toolkit_find(ctx, &folder);
+  if (strcmp(job->request.target, "cuda") != 0) return BD_OK;
+  BD_TRY(bd_cuda_toolkit_find(ctx, &folder));
+  return launcher ? BD_OK : bd_gpus_check(ctx, bd_cluster_devices(&job->cluster));
 }
 
 // Tokens where the user gives no data: any will do. A model that embeds none has samples of another
@@ -118,12 +122,9 @@ static bd_status try_choices(bd_tuning *t) {
 // The plan that is kept, with what the rates in hand tell of it.
 static bd_status describe(bd_ctx *ctx, const bd_tuning *t, const bd_cluster *cluster,
                           bd_plan *plan) {
-  const bd_plan *open = &t->choices[0].plan;
   BD_TRY(bd_plan_predict(ctx, t->train, cluster, plan));
-  plan->bound_seconds = fmin(open->bound_seconds, plan->step_seconds);
-  plan->gap = plan->step_seconds / plan->bound_seconds - 1;
-  plan->search = bd_intern_f(ctx, "the fastest of %d tried; %s", t->measured_count, open->search);
-  plan->cluster = bd_path_join(ctx, t->job->out, CLUSTER);
+  bd_tune_bound(ctx, t, &t->measured[t->best], plan);
+  plan->cluster = CLUSTER; // beside it
   BD_TRY(bd_plan_note(ctx, t->train, plan));
   return bd_plan_break_down(ctx, t->train, cluster, plan);
 }
@@ -138,7 +139,10 @@ static bd_status write_best(bd_ctx *ctx, const bd_tuning *t) {
   bd_tune_json(t, &tuning);
   if (best->products) bd_text_add(&products, best->products);
   const bd_build_file files[] = {
-      {CLUSTER, &cluster}, {"tuning.json", &tuning}, {"products.json", &products}};
+      {{CLUSTER, "the cluster with the rates that were measured"}, &cluster},
+      {{"tuning.json", "what was tried, and how long its steps took"}, &tuning},
+      {{"products.json", "algorithms of matrix products: ./train --tune products.json"},
+       &products}};
   bd_build_options build = {.executable = true,
                             .earlier = t->earlier,
                             .file_count = best->products ? 3 : 2,
@@ -175,7 +179,7 @@ static bd_status run(bd_ctx *ctx, const bd_arguments *arguments) {
   job.request.limit_seconds = LIMIT_SECONDS;
   BD_TRY(bd_compile_read_request(ctx, &job));
   BD_TRY(read_options(ctx, arguments, t));
-  BD_TRY(check_tools(ctx, &job));
+  BD_TRY(check_tools(ctx, &job, t->training.launcher));
   BD_TRY(bd_compile_load_graph(ctx, &job, &graph));
   BD_TRY(bd_compile_make_train(ctx, &job, graph, &train));
   BD_TRY(bd_compile_read_constraints(ctx, &job, train));

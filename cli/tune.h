@@ -3,6 +3,7 @@
 #ifndef BD_CLI_TUNE_H
 #define BD_CLI_TUNE_H
 #include "cli/compile.h"
+#include "cli/difference.h"
 #include "cli/trial.h"
 
 // Pins beside those of the user, and the best plan under them.
@@ -29,6 +30,9 @@ typedef struct bd_measurement {
   double seconds;           // measured; INFINITY: it failed
   const char *failure;      // why; NULL: it did not
   const char *products;     // GPUs: the file of --tune, as text; NULL: none
+  int twin;                 // the last trial before it of which the table says the same; -1: none
+  int unlike_count;
+  bd_choice_row *unlike; // in what its plan differs from that one's, "a" of which is the twin's
 } bd_measurement;
 
 enum { BD_MOST_CHOICES_TUNED = 512, BD_MOST_TRIALS = 64 };
@@ -83,6 +87,19 @@ bd_status bd_tune_stopped(bd_ctx *ctx, int stopped_by);
 // Errors: BD_EXTERNAL when it cannot be built or started, or is told to stop; BD_INVALID where it
 // refuses the user's data.
 BD_NODISCARD bd_status bd_tune_measure(bd_tuning *tuning, const bd_choice *choice);
+
+// tune_unlike.c
+
+// Finds the twin of a measurement that is about to be added, and in what their plans differ, which
+// lives in ctx->arena. Errors: BD_EXHAUSTED.
+BD_NODISCARD bd_status bd_tune_find_unlike(bd_tuning *tuning, bd_measurement *measurement);
+
+// tune_bound.c
+
+// Bound, gap and search of the plan that is kept, whose step is predicted by the rates in hand:
+// those of the open choice where it was searched by the same rates and found a plan. Else there is
+// no bound, 0, and the words of the search say so.
+void bd_tune_bound(bd_ctx *ctx, const bd_tuning *tuning, const bd_measurement *kept, bd_plan *plan);
 
 // tune_told.c
 

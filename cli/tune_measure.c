@@ -190,6 +190,7 @@ bd_status bd_tune_measure(bd_tuning *t, const bd_choice *choice) {
                         .predicted_seconds = choice->seconds,
                         .told_seconds = choice->seconds,
                         .seconds = INFINITY};
+  BD_TRY(bd_tune_find_unlike(t, m));
   const char *folder =
       bd_path_join(t->ctx, t->folder, bd_intern_f(t->ctx, "%d", t->measured_count));
   BD_TRY(bd_trial_build(t->ctx, t->train, &choice->plan, &build, folder, &trial));

@@ -1,6 +1,8 @@
 #include "cli/explain.h"
 #include "cli/tune.h"
 
+enum { MOST_TOLD = 3 }; // differences of a trial, in the table
+
 // "2 of 4x2, 8": stages, the mesh of each, and the micro-batch.
 static void add_setting(bd_ctx *ctx, const bd_plan *plan, bd_text *text) {
   const char *stages = bd_intern_f(ctx, "%d of %s", plan->stages, bd_mesh_words(ctx, &plan->mesh));
@@ -11,6 +13,24 @@ static void add_seconds(bd_ctx *ctx, double seconds, bd_text *text) {
   bd_text words = bd_text_init(ctx->arena);
   bd_explain_add_seconds(&words, seconds);
   bd_text_addf(text, "%11s", words.data);
+}
+
+// "unlike 1: schedule (gpipe -> 1f1b)": a trial that would look like another one.
+static void add_unlike(const bd_measurement *m, bd_text *text) {
+  if (m->twin < 0) return;
+  bd_text_addf(text, "     unlike %d", m->twin + 1);
+  if (m->unlike_count == 0) bd_text_add(text, " in what strategies are called alone");
+  for (int i = 0; i < m->unlike_count && i < MOST_TOLD; i++) {
+    bd_text_add(text, i ? "; " : ": ");
+    bd_explain_add_name(text, m->unlike[i].name);
+    bd_text_add(text, " (");
+    bd_explain_add_name(text, m->unlike[i].a);
+    bd_text_add(text, " -> ");
+    bd_explain_add_name(text, m->unlike[i].b);
+    bd_text_add(text, ")");
+  }
+  if (m->unlike_count > MOST_TOLD) bd_text_addf(text, "; %d more", m->unlike_count - MOST_TOLD);
+  bd_text_add(text, "\n");
 }
 
 void bd_tune_page(const bd_tuning *t, bd_text *text) {
@@ -26,7 +46,22 @@ void bd_tune_page(const bd_tuning *t, bd_text *text) {
     else
       add_seconds(t->ctx, m->seconds, text);
     if (!m->failure) bd_text_add(text, i == t->best ? "  kept\n" : "\n");
+    add_unlike(m, text);
   }
+}
+
+static void add_unlike_json(const bd_measurement *m, bd_text *text) {
+  bd_text_addf(text, ", \"unlike\": {\"trial\": %d, \"choices\": [", m->twin);
+  for (int i = 0; i < m->unlike_count; i++) {
+    bd_text_add(text, i ? ", {\"name\": " : "{\"name\": ");
+    bd_text_add_json_string(text, m->unlike[i].name);
+    bd_text_add(text, ", \"a\": ");
+    bd_text_add_json_string(text, m->unlike[i].a);
+    bd_text_add(text, ", \"b\": ");
+    bd_text_add_json_string(text, m->unlike[i].b);
+    bd_text_add(text, "}");
+  }
+  bd_text_add(text, "]}");
 }
 
 void bd_tune_json(const bd_tuning *t, bd_text *text) {
@@ -48,6 +83,7 @@ void bd_tune_json(const bd_tuning *t, bd_text *text) {
       bd_text_add(text, ", \"failure\": ");
       bd_text_add_json_string(text, m->failure);
     }
+    if (m->twin >= 0) add_unlike_json(m, text);
     bd_text_add(text, "}");
   }
   bd_text_add(text, "\n  ]\n}\n");

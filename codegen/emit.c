@@ -86,8 +86,13 @@ static void destroy_kernels(void *kernels) {
   bd_kernel_set_destroy(kernels);
 }
 
-bd_status bd_emit(bd_ctx *ctx, const bd_module *exec, const bd_plan *plan, const char *folder) {
-  bd_emitter e = {.ctx = ctx, .module = bd_module_clone(ctx, exec), .plan = plan};
+bd_status bd_emit(bd_ctx *ctx, const bd_module *exec, const bd_plan *plan, int extra_count,
+                  const bd_emit_extra *extras, const char *folder) {
+  bd_emitter e = {.ctx = ctx,
+                  .module = bd_module_clone(ctx, exec),
+                  .plan = plan,
+                  .extra_count = extra_count,
+                  .extras = extras};
   e.step_kernel = BD_NEW_ARRAY(ctx->arena, int *, exec->function_count);
   e.sum_kernel = BD_NEW_ARRAY(ctx->arena, int, exec->main->op_count);
   for (int i = 0; i < exec->main->op_count; ++i)

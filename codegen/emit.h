@@ -36,6 +36,8 @@ typedef struct bd_emitter {
   bd_text *instructions; // their rows of the program's table
   int table_count;
   bd_text *tables; // static tables of what does not advance evenly
+  int extra_count;
+  const bd_emit_extra *extras; // that the README names
 } bd_emitter;
 
 // One function being written.

@@ -62,6 +62,8 @@ static void add_files(const bd_emitter *emitter, bd_text *text) {
   bd_text_add(text, "runtime/      what every such program links: ranks, data, collectives, "
                     "optimizers\n"
                     "Makefile      builds train, by way of build/ (make clean removes both)\n");
+  for (int i = 0; i < emitter->extra_count; ++i)
+    bd_text_addf(text, "%-13s %s\n", emitter->extras[i].name, emitter->extras[i].about);
 }
 
 void bd_emit_readme(const bd_emitter *emitter, bd_text *text) {

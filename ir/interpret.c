@@ -25,16 +25,6 @@ static void round_half(bd_tensor *tensor) {
     tensor->data[i] = bd_dtype_round(tensor->type.dtype, tensor->data[i]);
 }
 
-// The extent of B that the arguments imply; 1 when no parameter has it.
-static int64_t find_batch(const bd_function *function, const bd_tensor *in) {
-  for (int i = 0; i < function->param_count; i++) {
-    const bd_type *type = &function->values[function->params[i]].type;
-    for (int d = 0; d < type->rank; d++)
-      if (type->dims[d] == BD_DIM_BATCH) return in[i].type.dims[d];
-  }
-  return 1;
-}
-
 static bd_status check_arguments(bd_ctx *ctx, const bd_function *function, const bd_tensor *in,
                                  int64_t batch) {
   for (int i = 0; i < function->param_count; i++) {
@@ -86,10 +76,9 @@ static void collect_results(bd_ctx *ctx, const bd_function *function, const bd_t
 }
 
 bd_status bd_interpret_function(bd_ctx *ctx, const bd_module *module, const bd_function *function,
-                                const bd_tensor *in, const bd_random_key *key,
+                                int64_t batch, const bd_tensor *in, const bd_random_key *key,
                                 bd_tensor **out_results, bd_tensor **out_all_values) {
   (void)module;
-  int64_t batch = find_batch(function, in);
   BD_TRY(check_arguments(ctx, function, in, batch));
   bd_tensor *values = BD_NEW_ARRAY(ctx->arena, bd_tensor, function->value_count);
   for (int i = 0; i < function->param_count; i++)
@@ -105,6 +94,7 @@ bd_status bd_interpret_function(bd_ctx *ctx, const bd_module *module, const bd_f
 typedef struct runner {
   bd_ctx *ctx;
   const bd_module *module;
+  int64_t batch;
   bd_random_key key;
   bd_tensor *values; // of main
   bd_tensor **tape;  // per op of main
@@ -142,7 +132,7 @@ static bd_status run_call(runner *run, int index) {
   bd_tensor *in = NULL, *results = NULL;
   BD_TRY(make_arguments(run, callee, op, of, &in));
   run->key.call = of >= 0 ? of : index;
-  BD_TRY(bd_interpret_function(run->ctx, run->module, callee, in, &run->key, &results,
+  BD_TRY(bd_interpret_function(run->ctx, run->module, callee, run->batch, in, &run->key, &results,
                                &run->tape[index]));
   for (int i = 0; i < op->out_count; i++)
     run->values[op->out[i]] = results[i];
@@ -153,7 +143,11 @@ bd_status bd_interpret_main(bd_ctx *ctx, const bd_module *module, int64_t batch,
                             const bd_tensor *in, double loss_scale, const bd_random_key *key,
                             bd_tensor **out_results) {
   const bd_function *main = module->main;
-  runner run = {ctx, module, *key, BD_NEW_ARRAY(ctx->arena, bd_tensor, main->value_count),
+  runner run = {ctx,
+                module,
+                batch,
+                *key,
+                BD_NEW_ARRAY(ctx->arena, bd_tensor, main->value_count),
                 BD_NEW_ARRAY(ctx->arena, bd_tensor *, main->op_count)};
   int given = module->input_count + module->weight_count;
   for (int i = 0; i < main->param_count; i++) {

@@ -4,12 +4,12 @@
 #define BD_IR_INTERPRET_H
 #include "ir/op_semantics.h"
 
-// Runs `function` on `in` (param_count tensors); `*out` gets result_count tensors in ctx->arena.
-// `all_values` (or NULL) receives every value, indexed by id.
+// Runs `function` for one micro-batch of `batch` samples on `in` (param_count tensors); `*out` gets
+// result_count tensors in ctx->arena. `all_values` (or NULL) receives every value, indexed by id.
 BD_NODISCARD bd_status bd_interpret_function(bd_ctx *ctx, const bd_module *module,
-                                             const bd_function *function, const bd_tensor *in,
-                                             const bd_random_key *key, bd_tensor **out_results,
-                                             bd_tensor **out_all_values);
+                                             const bd_function *function, int64_t batch,
+                                             const bd_tensor *in, const bd_random_key *key,
+                                             bd_tensor **out_results, bd_tensor **out_all_values);
 
 // Runs main for one micro-batch of `batch` samples. `in`: inputs then weights. train: the gradient
 // of the loss sum is `loss_scale` (1/global count).

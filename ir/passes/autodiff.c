@@ -14,6 +14,7 @@ typedef struct variant {
   bool *gives;                     // per parameter: backward has a gradient of it
   bool still;                      // no gradient reaches the calls
   bool called;                     // some call is left to it
+  bool *result_has;                // per result of `forward`: a gradient arrives for it
   bd_function *forward, *backward; // the latter NULL where there is none
 } variant;
 
@@ -130,25 +131,18 @@ static bd_function *make_forward(differ *d, const variant *v) {
   return forward;
 }
 
-// `*out_result_has`: per result of `forward`.
-static bd_status make_backward(differ *d, const variant *v, bd_function *forward, const char *name,
-                               bool **out_result_has, bd_function **out_backward) {
+// Before it is known which calls it has: its backward function tells where gradients go.
+static bd_status make_variant(differ *d, variant *v) {
+  bd_function *forward = v->forward = make_forward(d, v);
   bool *active = BD_NEW_ARRAY(d->ctx->arena, bool, forward->value_count);
-  bool *result_has = BD_NEW_ARRAY(d->ctx->arena, bool, forward->result_count);
+  v->result_has = BD_NEW_ARRAY(d->ctx->arena, bool, forward->result_count);
+  v->gives = BD_NEW_ARRAY(d->ctx->arena, bool, forward->param_count);
   bd_autodiff_propagate(forward, v->need, active);
   for (int i = 0; i < forward->result_count; i++)
-    result_has[i] = active[forward->results[i]];
-  *out_result_has = result_has;
-  return bd_autodiff_function(d->ctx, forward, v->need, result_has, name, out_backward);
-}
-
-static bd_status find_given(differ *d, variant *v) {
-  bool *result_has;
-  bd_function *backward;
-  BD_TRY(make_backward(d, v, make_forward(d, v), "draft", &result_has, &backward));
-  v->gives = BD_NEW_ARRAY(d->ctx->arena, bool, v->source->param_count);
-  for (int i = 0; i < backward->result_count; i++)
-    v->gives[backward->gradient_of[i]] = true;
+    v->result_has[i] = active[forward->results[i]];
+  BD_TRY(bd_autodiff_function(d->ctx, forward, v->need, v->result_has, "backward", &v->backward));
+  for (int i = 0; i < v->backward->result_count; i++)
+    v->gives[v->backward->gradient_of[i]] = true;
   return BD_OK;
 }
 
@@ -163,7 +157,7 @@ static bool any_of(const bool *flags, int count) {
 static bd_status find_still(differ *d) {
   const bd_function *main = d->graph->main;
   for (int i = d->variant_count - 1; i >= 0; i--)
-    BD_TRY(find_given(d, &d->variants[i]));
+    BD_TRY(make_variant(d, &d->variants[i]));
   bool *reached = BD_NEW_ARRAY(d->ctx->arena, bool, main->value_count);
   reached[main->results[0]] = true;
   for (int i = d->call_count - 1; i >= 0; i--) {
@@ -182,24 +176,25 @@ static bd_status find_still(differ *d) {
   return BD_OK;
 }
 
-static bd_status make_variant(differ *d, variant *v) {
-  bd_function *forward = v->forward = make_forward(d, v);
+static bd_status add_variant(differ *d, variant *v) {
+  if (v->still) v->forward = make_forward(d, v);
+  bd_function *forward = v->forward;
   if (bd_module_find(d->train, forward->name))
     forward->name = free_function_name(d, v->source->name);
   bd_module_add_function(d->ctx, d->train, forward);
   if (v->still) return BD_OK;
-  const char *name = free_function_name(d, bd_intern_f(d->ctx, "%s.grad", forward->name));
-  bool *result_has;
-  BD_TRY(make_backward(d, v, forward, name, &result_has, &v->backward));
   if (v->backward->result_count == 0) {
     v->backward = NULL;
     forward->peer = NULL;
     forward->save_count = 0;
     return BD_OK;
   }
+  v->backward->peer = forward->name;
+  v->backward->name = forward->peer =
+      free_function_name(d, bd_intern_f(d->ctx, "%s.grad", forward->name));
   bd_module_add_function(d->ctx, d->train, v->backward);
   for (int i = 0; i < forward->result_count; i++)
-    if (!result_has[i])
+    if (!v->result_has[i])
       return bd_fail(d->ctx, BD_UNSUPPORTED, forward->loc,
                      "result %d of '%s' has no gradient and others do; compute it in a function of "
                      "its own",
@@ -208,11 +203,11 @@ static bd_status make_variant(differ *d, variant *v) {
 }
 
 // Variants were found from the last call to the first; the first one made keeps the name.
-static bd_status make_variants(differ *d) {
+static bd_status add_variants(differ *d) {
   for (int still = 0; still < 2; still++)
     for (int i = d->variant_count - 1; i >= 0; i--)
       if (d->variants[i].called && d->variants[i].still == still)
-        BD_TRY(make_variant(d, &d->variants[i]));
+        BD_TRY(add_variant(d, &d->variants[i]));
   return BD_OK;
 }
 
@@ -364,7 +359,7 @@ bd_status bd_pass_autodiff(bd_ctx *ctx, const bd_module *in, bd_module **out_mod
   BD_TRY(find_calls(&d));
   propagate(&d);
   BD_TRY(find_still(&d));
-  BD_TRY(make_variants(&d));
+  BD_TRY(add_variants(&d));
   start_main(&d);
   make_forward_calls(&d);
   bd_function *main = d.train->main;

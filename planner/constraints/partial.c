@@ -388,6 +388,14 @@ static bd_status read_layers(partial_reader *r, const bd_json *root) {
   return check_stages(r);
 }
 
+// Every whole plan says how many threads a rank has, and no partial one does.
+static bd_status refuse_whole(bd_ctx *ctx, const bd_json *root) {
+  if (!bd_json_find(root, "threads_per_rank")) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, root->loc,
+                 "is a whole plan, which leaves nothing to search: 'braid compile --plan FILE' "
+                 "takes it; a partial plan has only what is to be kept of it (docs/plan.md)");
+}
+
 bd_status bd_partial_read(bd_ctx *ctx, const char *file, const char *data, size_t bytes,
                           const bd_module *train, bd_plan_request *request,
                           bd_constraints *constraints) {
@@ -400,6 +408,7 @@ bd_status bd_partial_read(bd_ctx *ctx, const char *file, const char *data, size_
   BD_TRY(bd_json_parse(ctx, file, data, bytes, &root));
   if (root->kind != BD_JSON_OBJECT)
     return bd_fail(ctx, BD_INVALID, root->loc, "a partial plan is a JSON object");
+  BD_TRY(refuse_whole(ctx, root));
   BD_TRY(bd_json_only(ctx, root, keys));
   BD_TRY(check_given(&r, root));
   BD_TRY(read_choices(&r, root));

@@ -14,6 +14,7 @@ typedef struct syncing {
   int *first_use, *next_use;
   double **products; // per function, once known: bd_step_product_of its results
   const int *reader; // per value of main: the only op that takes it, backward aside, or below 0
+  const bool *held;  // per weight, then stage: a forward call there takes it
   bd_step_end seconds;
 } syncing;
 
@@ -55,23 +56,48 @@ static bool is_read_once(const syncing *s, bd_id weight) {
   return !bd_function_moves(callee, callee->params[operand]);
 }
 
+// Which stages hold which weights, with gradients of their own or without.
+static const bool *find_holders(bd_ctx *ctx, const bd_module *spmd) {
+  const bd_function *main = spmd->main;
+  bool *held = BD_NEW_ARRAY(ctx->arena, bool, spmd->weight_count * spmd->stages);
+  int *weight_of = BD_NEW_ARRAY(ctx->arena, int, main->value_count); // + 1; 0: it is none
+  for (int i = 0; i < spmd->weight_count; i++)
+    weight_of[main->params[spmd->input_count + i]] = i + 1;
+  for (int i = 0; i < main->op_count; i++) {
+    const bd_op *op = &main->ops[i];
+    if (op->kind != BD_OP_CALL || !bd_module_calls_forward(spmd, op)) continue;
+    for (int k = 0; k < op->in_count; k++)
+      if (weight_of[op->in[k]]) held[(weight_of[op->in[k]] - 1) * spmd->stages + op->stage] = true;
+  }
+  return held;
+}
+
+static bool holds_weight(const syncing *s, int weight, int stage) {
+  return s->held[weight * s->spmd->stages + stage];
+}
+
 static int stage_of_use(const bd_module *spmd, int use) {
   int producer = spmd->main->values[spmd->main->results[use]].producer;
   return producer < 0 ? -1 : spmd->main->ops[producer].stage;
 }
 
 static bool is_tied(const syncing *s, int weight, int stage) {
-  for (int use = s->first_use[weight]; use; use = s->next_use[use])
-    if (stage_of_use(s->spmd, use) >= 0 && stage_of_use(s->spmd, use) != stage) return true;
+  for (int other = 0; other < s->spmd->stages; other++)
+    if (other != stage && holds_weight(s, weight, other)) return true;
   return false;
 }
 
-// The accumulator of the first use of a weight on a stage, or NULL.
-static const bd_value *first_gradient(const syncing *s, int weight, int stage) {
-  const bd_function *main = s->spmd->main;
+// The use whose accumulator on a stage is the first: one of the stage itself, or for a weight that
+// gets its gradient on other stages alone, the first of all, of which it has an accumulator as well
+// (ir/layout.h). 0: it has none.
+static int first_on(const syncing *s, int weight, int stage) {
   for (int use = s->first_use[weight]; use; use = s->next_use[use])
-    if (stage_of_use(s->spmd, use) == stage) return &main->values[main->results[use]];
-  return NULL;
+    if (stage_of_use(s->spmd, use) == stage) return use;
+  return holds_weight(s, weight, stage) ? s->first_use[weight] : 0;
+}
+
+static const bd_value *gradient_of(const bd_module *spmd, int use) {
+  return &spmd->main->values[spmd->main->results[use]];
 }
 
 // Mesh axes with several ranks over which a value lies as `at` says.
@@ -132,20 +158,22 @@ static bd_status product_of_use(syncing *s, int use, double *out_seconds) {
   return BD_OK;
 }
 
-// `*out_product`: the one that makes the last of the gradients.
+// `*out_product`: the one that makes the last of the stage's gradients; 0: it makes none.
 static bd_status reduce_uses(syncing *s, int weight, unsigned split, double *out_product) {
-  const bd_function *main = s->spmd->main;
-  bool tied = is_tied(s, weight, s->layout->stage), first = true;
-  for (int use = s->first_use[weight]; use; use = s->next_use[use]) {
-    if (stage_of_use(s->spmd, use) != s->layout->stage) continue;
-    const bd_value *gradient = &main->values[main->results[use]];
+  int stage = s->layout->stage, first = first_on(s, weight, stage);
+  bool tied = is_tied(s, weight, stage);
+  *out_product = 0;
+  for (int use = first; use; use = s->next_use[use]) {
+    bool own = stage_of_use(s->spmd, use) == stage;
+    if (!own && use != first) continue;
+    const bd_value *gradient = gradient_of(s->spmd, use);
     unsigned summed = axes_with(&s->model->mesh, &gradient->sharding, BD_PARTIAL_SUM);
-    BD_TRY(product_of_use(s, use, out_product));
+    if (own) BD_TRY(product_of_use(s, use, out_product));
     reduce_use(s, gradient, split && !tied && summed == split, *out_product);
     double bytes = bd_cost_value_bytes(s->model, gradient);
     s->seconds.update += bd_cost_update_pass(s->model->cluster, bytes);
-    if (!first && !tied) s->seconds.reduce += bd_cost_update_pass(s->model->cluster, 3 * bytes);
-    first = false;
+    if (use != first && !tied)
+      s->seconds.reduce += bd_cost_update_pass(s->model->cluster, 3 * bytes);
   }
   return BD_OK;
 }
@@ -232,15 +260,17 @@ bd_status bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const bd
   s.optimizer = optimizer;
   s.products = BD_NEW_ARRAY(ctx->arena, double *, spmd->function_count);
   s.reader = find_readers(ctx, spmd);
+  s.held = find_holders(ctx, spmd);
   list_uses(ctx, &s);
   for (int i = 0; i < layout->weight_count; i++) {
     int weight = layout->weights[i];
-    const bd_value *gradient = first_gradient(&s, weight, layout->stage);
-    if (!gradient) continue;
+    int first = first_on(&s, weight, layout->stage);
+    if (!first) continue;
+    const bd_value *gradient = gradient_of(spmd, first);
     bd_id id = spmd->main->params[spmd->input_count + weight];
     const bd_value *value = &spmd->main->values[id];
     updating way = way_to_update(model, value, gradient, zero_axes);
-    double product = 0;
+    double product;
     s.masters = spmd->weights[weight].masters;
     BD_TRY(reduce_uses(&s, weight, way.split, &product));
     update(&s, value, gradient->type.dtype, &way, is_read_once(&s, id) ? product : 0);
@@ -249,32 +279,20 @@ bd_status bd_step_end_of_stage(bd_ctx *ctx, const bd_cost_model *model, const bd
   return BD_OK;
 }
 
-// Per weight: whether its uses are on several stages.
-static const bool *find_tied(bd_ctx *ctx, const bd_module *spmd) {
-  bool *tied = BD_NEW_ARRAY(ctx->arena, bool, spmd->weight_count);
-  int *seen = BD_NEW_ARRAY(ctx->arena, int, spmd->weight_count); // stage + 1 of a use
-  for (int use = 1; use < spmd->main->result_count; use++) {
-    int weight = spmd->gradient_weight[use - 1], stage = stage_of_use(spmd, use);
-    if (stage < 0) continue;
-    tied[weight] |= seen[weight] && seen[weight] != stage + 1;
-    seen[weight] = stage + 1;
-  }
-  return tied;
-}
-
 void bd_step_end_ties(bd_ctx *ctx, const bd_cost_model *model, const bd_module *spmd,
                       const bd_tie **out_ties, int *out_count) {
-  const bool *tied = find_tied(ctx, spmd);
-  bd_tie *ties = BD_NEW_ARRAY(ctx->arena, bd_tie, spmd->main->result_count);
-  syncing s = {.spmd = spmd};
+  syncing s = {.spmd = spmd, .held = find_holders(ctx, spmd)};
+  int count = 0, most = 0;
+  for (int i = 0; i < spmd->weight_count * spmd->stages; i++)
+    most += s.held[i];
+  bd_tie *ties = BD_NEW_ARRAY(ctx->arena, bd_tie, most);
   list_uses(ctx, &s);
-  int count = 0;
   for (int weight = 0; weight < spmd->weight_count; weight++) {
     int before = -1;
-    for (int stage = 0; tied[weight] && stage < spmd->stages; stage++) {
-      const bd_value *gradient = first_gradient(&s, weight, stage);
-      if (!gradient) continue;
-      double bytes = bd_cost_value_bytes(model, gradient);
+    for (int stage = 0; stage < spmd->stages; stage++) {
+      int use = first_on(&s, weight, stage);
+      if (!use) continue;
+      double bytes = bd_cost_value_bytes(model, gradient_of(spmd, use));
       if (before >= 0) ties[count++] = (bd_tie){weight, before, stage, bytes};
       before = stage;
     }

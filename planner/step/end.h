@@ -40,8 +40,8 @@ bd_weight_end bd_step_end_of_weight(const bd_cost_model *model, const char *opti
                                     const bd_value *gradient, unsigned zero_axes, double product,
                                     bool read_once);
 
-// A weight used on several stages: the sums of its gradients go from each stage that holds it to
-// the next one, and back.
+// A weight that several stages hold, whether its gradients are made on all of them or not: their
+// sums go from each of the stages to the next one, and back.
 typedef struct bd_tie {
   int weight, from, to; // stages; from < to
   double bytes;         // of a rank's gradient

@@ -30,14 +30,31 @@ ends 0 "$braid" tune gpt2-tiny --devices 2 --seq 16 --global-batch 4 --tries 2 -
 nothing_left real 1
 grep -q '"point_seconds": {"add": ' real/cluster.json || fail 'no rates were read off'
 [ "$(member kept real/tuning.json)" -lt "$(grep -c '"choice": ' real/tuning.json)" ] || fail 'what is kept was not tried'
-grep -q '"cluster": "real/cluster.json"' real/plan.json || fail 'the plan does not name its cluster'
+grep -q '"cluster": "cluster.json"' real/plan.json || fail 'the plan does not name its cluster'
+grep -q '^cluster.json  ' real/README && grep -q '^tuning.json   ' real/README || fail 'the page does not name all files'
+grep -q '^products.json ' real/README && fail 'the page names what is not there'
 ends 0 "$braid" explain real
+grep -q ' for real/cluster.json$' log || fail 'the cluster is not found beside the plan'
+# Wherever the folder lies, and whatever is called so where braid is started.
+mkdir elsewhere
+cp -r real elsewhere/moved
+echo '{"braid_cluster": 1}' >elsewhere/cluster.json
+(cd elsewhere && ends 0 "$braid" explain moved --why mb=4 && ends 0 "$braid" explain moved/plan.json --why mb=4)
+(cd real && ends 0 "$braid" explain plan.json --why mb=4)
+(cd / && ends 0 "$braid" explain "$work/elsewhere/moved/plan.json" --why mb=4 -o "$work/forced.json")
+grep -q "\"cluster\": \"$work/elsewhere/moved/cluster.json\"" forced.json || fail 'a forced plan does not say where its cluster lies'
+ends 0 "$braid" diff real elsewhere/moved
+grep -q '^  cluster .*real/cluster.json .*elsewhere/moved/cluster.json$' log || fail 'two files of one name are told as one'
+rm elsewhere/moved/cluster.json
+(cd elsewhere && ends 1 "$braid" explain moved --why mb=4)
 yes 'sixteen and more bytes of text' | head -50 >text.txt
 ends 0 "$braid" run real --steps 2 --data text.txt --metrics metrics.jsonl
 [ "$(wc -l <metrics.jsonl)" = 2 ] || fail 'the program does not train'
 # The plan is that of the rates: compiled for them it predicts the same.
 "$braid" compile gpt2-tiny --cluster real/cluster.json --plan real/plan.json --seq 16 --emit plan -o again.json
 [ "$(member step_seconds again.json | head -1)" = "$(member step_seconds real/plan.json | head -1)" ] || fail 'predictions differ'
+[ "$(member bound_seconds again.json | head -1)" = "$(member bound_seconds real/plan.json | head -1)" ] || fail 'the bound is lost'
+grep -q '"cluster": "real/cluster.json"' again.json || fail 'another file does not say where the cluster lies'
 ends 2 "$braid" compile gpt2-tiny --cluster real/cluster.json --seq 16 --global-batch 4 -o real
 grep -q "error: .*'real/cluster.json'.* -o" log || fail 'a cluster file may be lost'
 ends 2 "$braid" tune gpt2-tiny --cluster real/cluster.json --seq 16 --global-batch 4 -o real
@@ -109,6 +126,34 @@ nothing_left hurried
 yes 0.01 | head -20 >steps
 tune pinned 0 --pin dp=2,pp=1 --micro-batch 4 --tries 8 --within 1000
 [ "$(wc -l <lines)" = 1 ] || fail 'there is more than one plan under these pins'
+
+# Every instruction takes as long: by such rates another plan is best, which the table would tell alike.
+cat >launcher <<'END'
+[ "$1" = 2 ] || exit 99
+folder=$(dirname "$2")
+shift
+echo "$*" >>lines
+while [ $# -gt 0 ]; do
+  case $1 in
+  --metrics) for i in 1 2 3 4 5; do echo "{\"step\": $i, \"step_seconds\": 0.0$((9 - $(wc -l <lines)))}"; done >"$2" ;;
+  --profile)
+    {
+      echo '{"braid_profile": 1, "instructions": ['
+      sed -n 's/^    {\(-*[0-9]*\), \(-*[0-9]*\), "\(.*\)"},/{"function": \1, "step": \2, "what": "\3"},/p' "$folder/main.c" | sed '$s/,$//'
+      echo '], "ranks": [{"rank": 0, "stage": 0, "times": ['
+      sed -n 's/^    {\(-*[0-9]*\), \(-*[0-9]*\), "\(.*\)"},/x/p' "$folder/main.c" |
+        awk '{ printf "%s[%d, 10, 0.3, 0.03]\n", (NR > 1 ? "," : ""), NR - 1 }'
+      echo ']}]}'
+    } >"$2"
+    ;;
+  esac
+  shift
+done
+END
+tune twins 0 --stages 1 --mesh 2 --micro-batch 4 --tries 2 --within 1000
+grep -A 1 '^  2  open ' log | grep -q '^     unlike 1: [a-zA-Z ]* (.* -> .*); .* -> .*; .* -> .*; [1-9][0-9]* more$' || fail 'trials of one choice look alike'
+[ "$(grep -c ' unlike ' log)" = 1 ] || fail 'the first trial is unlike one'
+grep -q '"unlike": {"trial": 0, "choices": \[{"name": "[^"]*", "a": "[^"]*", "b": "[^"]*"}, ' twins/tuning.json || fail 'the file does not say in what trials differ'
 
 # What is told to stop leaves nothing.
 printf 'exec sleep 100\n' >launcher

@@ -55,5 +55,36 @@ grep -q '^  2  open,parts .* 70.0 ms  kept$' log || fail 'products in parts are 
 grep -q '"parts": [2-8]' out/plan.json || fail 'no product is in parts'
 grep -q '"product_beside": 0.88' out/cluster.json || fail 'the rates do not say what products in parts go by'
 grep -q '"trial": 2' out/products.json || fail 'the algorithms are not those of the trial'
+grep -q '^products.json algorithms ' out/README || fail 'the page does not name the algorithms'
+# A rate that no search had, and so no bound.
+grep -q '"bound_seconds": 0,' out/plan.json && grep -q '"search": ".* there is no bound"' out/plan.json || fail 'a bound of other rates'
 # By the rates that were given instructions take far less; these move as far as they may.
 grep -q '"flops_bf16": 87500000000000,' out/cluster.json || fail "$(grep flops_bf16 out/cluster.json)"
+
+# Without a launcher programs are started here. A driver that gives as many GPUs as it is told to.
+mkdir driver broken
+cat >driver.c <<'END'
+#include <stdlib.h>
+int cuInit(unsigned flags) { return flags || !getenv("GPUS") ? 100 : 0; }
+int cuDeviceGetCount(int *count) { *count = atoi(getenv("GPUS")); return 0; }
+END
+cc -shared -fPIC -o driver/libcuda.so.1 driver.c
+echo 'no library' >broken/libcuda.so.1
+# STATUS DRIVER OPTION...: ends so before anything is built, or planned.
+ends() {
+  wanted=$1 status=0
+  export LD_LIBRARY_PATH="$work/$2${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  shift 2
+  "$braid" tune gpt2-124m --cluster slow.json --precision bf16 --global-batch 8 "$@" -o here >log 2>&1 || status=$?
+  [ "$status" = "$wanted" ] || fail "status $status instead of $wanted"
+  [ "$(ls -d here* 2>/dev/null | wc -l)" = 0 ] || fail "left: $(ls -d here*)"
+  grep -q '^trial' log && fail 'a trial began' || true
+}
+(ends 4 broken)
+grep -q '^error: .* this machine, which has no NVIDIA driver (libcuda.so.1); name by --launcher ' log || fail 'no word of the driver'
+(unset GPUS; ends 4 driver)
+grep -q '^error: .* this machine, whose NVIDIA driver has none to give (.*); name by --launcher ' log || fail 'no word of the GPUs'
+(GPUS=1 && export GPUS && ends 4 driver)
+grep -q '^error: 2 ranks would be started on this machine, one for each GPU, and of these there is 1; ' log || fail 'no word of how many GPUs there are'
+(GPUS=2 && export GPUS && ends 3 driver --memory-cap 100KiB)
+grep -q '^error: no plan fits' log || fail 'GPUs that are there are not enough'

@@ -19,6 +19,7 @@ find ir frontend planner codegen runtime cli tests \( -name '*.c' -o -name '*.h'
     may["runtime/cuda"] = "runtime/"
     may["cli"] = "ir/ frontend/ planner/ codegen/ runtime/braid_rt_abi.h"
     may["tests"] = "ir/ frontend/ planner/ codegen/ runtime/"
+    may["tests/unit/cli"] = "ir/ frontend/ planner/ codegen/ cli/ tests/"
     # Files of a folder that the others of it may not know.
     hidden["ir/base"] = ""
     hidden["ir"] = ""

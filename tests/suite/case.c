@@ -120,7 +120,7 @@ static bd_status interpret(suite_case *test, const bd_onnx_options *options, bd_
       return bd_fail(test->ctx, BD_UNSUPPORTED, BD_NOWHERE, "an input without data is used");
     BD_TRY(to_interpreter(test, tensor, function->values[function->params[i]].type, &test->in[i]));
   }
-  BD_TRY(bd_interpret_function(test->ctx, program.module, function, test->in, &key, &out, NULL));
+  BD_TRY(bd_interpret_function(test->ctx, program.module, function, 1, test->in, &key, &out, NULL));
   test->program = program;
   return compare(test, out);
 }

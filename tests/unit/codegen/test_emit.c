@@ -39,7 +39,7 @@ static int make_folder(void **state) {
 
 static int remove_folder(void **state) {
   static const char *const names[] = {"main.c",    "stage0.c",   "stage1.c", "kernels.h",
-                                      "kernels.s", "kernels.ll", "Makefile", NULL};
+                                      "kernels.s", "kernels.ll", "Makefile",  "README", NULL};
   bd_ctx *ctx = bd_ctx_create();
   (void)state;
   for (int i = 0; names[i]; ++i)
@@ -83,7 +83,7 @@ static bd_module *make_exec(bd_ctx *ctx, const bd_module *train, const plan_reci
 }
 
 static void emit(bd_ctx *ctx, const bd_module *exec, const bd_plan *plan) {
-  assert_int_equal(bd_emit(ctx, exec, plan, folder), BD_OK);
+  assert_int_equal(bd_emit(ctx, exec, plan, 0, NULL, folder), BD_OK);
 }
 
 static char *read_back(bd_ctx *ctx, const char *name, size_t *bytes) {

@@ -115,7 +115,7 @@ static void check_room(bd_ctx *ctx, int64_t capacity, bool leaves_out) {
 
   bd_tensor *in = fill_params(ctx, layer.function), *out;
   const bd_random_key key = {0};
-  assert_int_equal(bd_interpret_function(ctx, build.module, layer.function, in, &key, &out, NULL),
+  assert_int_equal(bd_interpret_function(ctx, build.module, layer.function, BATCH, in, &key, &out, NULL),
                    BD_OK);
   expected *want = BD_NEW_ARRAY(ctx->arena, expected, 1);
   for (int sample = 0; sample < BATCH; ++sample)
@@ -148,7 +148,7 @@ static void test_balance(void **state) {
   assert_int_equal(build.status, BD_OK);
   bd_tensor *in = fill_params(ctx, function), *out;
   const bd_random_key key = {0};
-  assert_int_equal(bd_interpret_function(ctx, build.module, function, in, &key, &out, NULL), BD_OK);
+  assert_int_equal(bd_interpret_function(ctx, build.module, function, BATCH, in, &key, &out, NULL), BD_OK);
   double want = 0;
   for (int e = 0; e < EXPERTS; ++e) {
     double chosen = 0, share = 0;

@@ -150,7 +150,7 @@ static void experts_are_rounded(void **state) {
     bd_function_add_result(ctx, f, out);
     bd_tensor factors[] = {{x, a}, {w, b}}, *results;
     bd_random_key key = {0};
-    assert_int_equal(bd_interpret_function(ctx, NULL, f, factors, &key, &results, NULL), BD_OK);
+    assert_int_equal(bd_interpret_function(ctx, NULL, f, B, factors, &key, &results, NULL), BD_OK);
     if (places % BD_FLOAT8_GRAIN == 0) {
       round_all(BD_RT_E5M2, a, x_count);
       round_all(BD_RT_E4M3, b, w_count);
@@ -202,7 +202,7 @@ static bd_tensor run_grouped(bd_ctx *ctx, bd_op_kind kind, const bd_tensor *x, c
   bd_function_add_result(ctx, f, out);
   bd_tensor factors[] = {*x, *w, {ends, at}}, *results;
   bd_random_key key = {0};
-  assert_int_equal(bd_interpret_function(ctx, NULL, f, factors, &key, &results, NULL), BD_OK);
+  assert_int_equal(bd_interpret_function(ctx, NULL, f, B, factors, &key, &results, NULL), BD_OK);
   return results[0];
 }
 

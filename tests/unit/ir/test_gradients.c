@@ -347,7 +347,7 @@ static bd_function *build(bd_ctx *ctx, const gradient_case *c) {
 static double functional(bd_ctx *ctx, const bd_function *f, const bd_tensor *in,
                          const bd_tensor *weights) {
   bd_tensor *results;
-  assert_int_equal(bd_interpret_function(ctx, NULL, f, in, &fixed_key, &results, NULL), BD_OK);
+  assert_int_equal(bd_interpret_function(ctx, NULL, f, SAMPLES, in, &fixed_key, &results, NULL), BD_OK);
   double sum = 0;
   for (int64_t i = 0; i < bd_type_elements(&results[0].type, 1); i++)
     sum += weights->data[i] * results[0].data[i];
@@ -375,14 +375,14 @@ static void compare(bd_ctx *ctx, const bd_function *f, bd_tensor *in, const bd_t
 static bd_tensor *run_backward(bd_ctx *ctx, const bd_function *f, const bd_function *backward,
                                const bd_tensor *in, bd_tensor weights) {
   bd_tensor *results, *values;
-  assert_int_equal(bd_interpret_function(ctx, NULL, f, in, &fixed_key, &results, &values), BD_OK);
+  assert_int_equal(bd_interpret_function(ctx, NULL, f, SAMPLES, in, &fixed_key, &results, &values), BD_OK);
   assert_int_equal(f->save_count, backward->restore_count);
   bd_tensor *arguments = BD_NEW_ARRAY(ctx->arena, bd_tensor, backward->param_count);
   for (int i = 0; i < f->save_count; i++)
     arguments[i] = values[f->saves[i]];
   arguments[f->save_count] = weights;
   assert_int_equal(
-      bd_interpret_function(ctx, NULL, backward, arguments, &fixed_key, &results, NULL), BD_OK);
+      bd_interpret_function(ctx, NULL, backward, SAMPLES, arguments, &fixed_key, &results, NULL), BD_OK);
   return results;
 }
 

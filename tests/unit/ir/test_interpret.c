@@ -1,9 +1,11 @@
 // Reference evaluation against numbers worked out by hand, and what randomness depends on.
 #include "ir/interpret.h"
+#include "ir/print.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -28,7 +30,7 @@ static const double *evaluate(bd_ctx *ctx, bd_op_kind kind, int operands, const 
   if (status != BD_OK) bd_diags_print(ctx, stderr, false);
   assert_int_equal(status, BD_OK);
   bd_function_add_result(ctx, f, out[0]);
-  assert_int_equal(bd_interpret_function(ctx, NULL, f, arguments, &plain_key, &results, NULL),
+  assert_int_equal(bd_interpret_function(ctx, NULL, f, 1, arguments, &plain_key, &results, NULL),
                    BD_OK);
   return results[0].data;
 }
@@ -190,7 +192,7 @@ static const double *drop(bd_ctx *ctx, bool batch, int64_t rows, int64_t first) 
   bd_random_key key = plain_key;
   key.first_sample = first;
   bd_tensor *results = NULL;
-  assert_int_equal(bd_interpret_function(ctx, NULL, f, &ones, &key, &results, NULL), BD_OK);
+  assert_int_equal(bd_interpret_function(ctx, NULL, f, rows, &ones, &key, &results, NULL), BD_OK);
   return results[0].data;
 }
 
@@ -210,6 +212,39 @@ static void dropout_follows_the_global_sample(void **state) {
   bd_ctx_destroy(ctx);
 }
 
+// A function that is called without operands has as many samples as all others.
+static void calls_without_operands_have_the_batch(void **state) {
+  (void)state;
+  static const char source[] = "braid graph \"m\" {\n"
+                               "  weight @w : f32[2] stored \"w\" [2] init ones\n"
+                               "  func @rows() {\n"
+                               "    %r = iota() {dtype=\"f32\", dims=[-1,2], dim=1} : f32[B,2]\n"
+                               "    return %r\n"
+                               "  }\n"
+                               "  func @sum(%r: f32[B,2], %w: f32[2] weight) {\n"
+                               "    %m = mul(%r, %w) : f32[B,2]\n"
+                               "    %s = reduce_sum(%m) {rule=\"ab->\"} : f32[]\n"
+                               "    return %s\n"
+                               "  }\n"
+                               "  main(%w: f32[2] weight) {\n"
+                               "    %r = call @rows() : f32[B,2]\n"
+                               "    %s = call @sum(%r, %w) : f32[]\n"
+                               "    return %s\n"
+                               "  }\n"
+                               "}\n";
+  bd_ctx *ctx = bd_ctx_create();
+  bd_module *module;
+  bd_status status = bd_module_parse(ctx, "text", source, strlen(source), &module);
+  if (status != BD_OK) bd_diags_print(ctx, stderr, false);
+  assert_int_equal(status, BD_OK);
+  double ones[] = {1, 1};
+  const bd_tensor w = {f32(1, 2, 0, 0, 0), ones};
+  bd_tensor *results = NULL;
+  assert_int_equal(bd_interpret_main(ctx, module, 4, &w, 0, &plain_key, &results), BD_OK);
+  assert_true(results[0].data[0] == 4);
+  bd_ctx_destroy(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(activations),
@@ -220,6 +255,7 @@ int main(void) {
       cmocka_unit_test(xent_skips_negative_targets),
       cmocka_unit_test(windows),
       cmocka_unit_test(dropout_follows_the_global_sample),
+      cmocka_unit_test(calls_without_operands_have_the_batch),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

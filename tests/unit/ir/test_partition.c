@@ -175,7 +175,7 @@ static spmd_value *run_forward(trial *t) {
                             &t->forward->values[t->forward->params[i]].sharding, &in[i]);
   }
   assert_int_equal(
-      bd_interpret_function(t->ctx, t->train, f, in, &t->key, &results, &t->whole), BD_OK);
+      bd_interpret_function(t->ctx, t->train, f, t->sharded->micro_batch, in, &t->key, &results, &t->whole), BD_OK);
   spmd_value *values = spmd_run(t->ctx, t->sharded, t->forward, parts, &t->key);
   for (int i = 0; i < f->result_count; ++i)
     hold(t, t->forward, t->forward->results[i], values, &results[i]);
@@ -199,7 +199,7 @@ static void run_backward(trial *t, const spmd_value *saved) {
     parts[to] =
         spmd_scatter(t->ctx, t->sharded, &spmd->values[spmd->params[to]].sharding, &in[i]);
   }
-  assert_int_equal(bd_interpret_function(t->ctx, t->train, b, in, &t->key, &results, NULL), BD_OK);
+  assert_int_equal(bd_interpret_function(t->ctx, t->train, b, t->sharded->micro_batch, in, &t->key, &results, NULL), BD_OK);
   spmd_value *values = spmd_run(t->ctx, t->sharded, spmd, parts, &t->key);
   for (int i = 0; i < b->result_count; ++i)
     hold(t, spmd, spmd->results[i], values, &results[i]);

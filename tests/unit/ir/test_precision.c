@@ -113,7 +113,7 @@ static void check_rounded(bd_dtype half) {
   const bd_function *f = bd_module_find(module, "f");
   bd_tensor *results, *values;
   static const bd_random_key key = {.seed = 1};
-  assert_int_equal(bd_interpret_function(ctx, module, f, bf16_arguments(ctx, module, SAMPLES), &key,
+  assert_int_equal(bd_interpret_function(ctx, module, f, SAMPLES, bf16_arguments(ctx, module, SAMPLES), &key,
                                          &results, &values),
                    BD_OK);
   int narrow = 0;

@@ -54,7 +54,7 @@ static void run_function(bd_ctx *ctx, const bd_module *module, const bd_function
     for (int64_t k = 0; k < bd_type_elements(&in[i].type, BATCH); k++)
       in[i].data[k] = noise((uint64_t)i + 1, k);
   }
-  assert_int_equal(bd_interpret_function(ctx, module, function, in, &key, out, NULL), BD_OK);
+  assert_int_equal(bd_interpret_function(ctx, module, function, BATCH, in, &key, out, NULL), BD_OK);
 }
 
 // An attention numbers what it drops otherwise than `dropout` does.

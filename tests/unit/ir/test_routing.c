@@ -108,7 +108,7 @@ static routed run(bd_ctx *ctx, bd_routing r, int64_t samples, pattern pattern) {
   for (int64_t t = 0; t < samples * r.sequence; ++t)
     choose(&r, pattern, t, &out.in[0].data[t * r.choices]);
   const bd_random_key key = {0};
-  assert_int_equal(bd_interpret_function(ctx, NULL, b.function, out.in, &key, &out.out, NULL),
+  assert_int_equal(bd_interpret_function(ctx, NULL, b.function, samples, out.in, &key, &out.out, NULL),
                    BD_OK);
   return out;
 }
