@@ -61,15 +61,18 @@ static int last_in_backward(const bd_layer_space *space, bd_id value) {
   return last_reader(space->backward, param, first_row(space->backward));
 }
 
-// Whether backward may compute the value where an operand lies that the tape keeps.
+// Whether backward may compute the value where an operand lies that the tape keeps: one that
+// nothing reads later, and that the tape may keep itself, or that may be computed in such a place
+// in turn. The tape keeps nothing that backward does not ask for.
 static bool may_take_tape(const bd_layer_space *space, bd_id value) {
   const bd_function *f = space->forward;
   const bd_op *op = &f->ops[f->values[value].producer];
   for (int k = 0; may_overwrite(op) && k < op->in_count; k++) {
     bd_id operand = op->in[k];
-    if (f->values[operand].producer < 0 ? !space->is_weight[operand] && space->needed[operand]
-                                        : last_in_backward(space, operand) < 0)
-      return true;
+    bool is_made = f->values[operand].producer >= 0;
+    if (!is_made && !space->is_weight[operand] && space->needed[operand]) return true;
+    if (!is_made || last_in_backward(space, operand) >= 0) continue;
+    if (space->needed[operand] || may_take_tape(space, operand)) return true;
   }
   return false;
 }

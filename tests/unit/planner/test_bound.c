@@ -4,6 +4,7 @@
 #include "ir/memory.h"
 #include "ir/pass.h"
 #include "planner/attempt.h"
+#include "planner/bound/cuts.h"
 #include "planner/bound/slowest.h"
 #include <math.h>
 #include <setjmp.h>
@@ -220,6 +221,23 @@ static void test_bounds_hold_where_rows_are_made_again(void **unused) {
 
 static int tight, near_bytes, near_seconds;
 
+// Whichever price is given, stages take no longer than in the plan, and no less than with room.
+static void hold_cuts(trial *t, const bd_setting *setting, const bd_attempt *found) {
+  static const double given[] = {1e-30, 1e30};
+  bd_setting_layers layers;
+  bd_cuts_bound cuts[2];
+  assert_int_equal(bd_setting_open(t->ctx, &t->scene, setting, NULL, &layers), BD_OK);
+  for (int i = 0; i < 2; i++) {
+    cuts[i] = bd_bound_cuts(t->ctx, &t->scene, setting, &layers, given[i], 1e30);
+    assert_true(cuts[i].step_seconds <= found->fastest.step_seconds * (1 + 1e-9));
+  }
+  int64_t cap_bytes = t->scene.cap_bytes;
+  set_cap(t, INT64_MAX / 4);
+  bd_cuts_bound free = bd_bound_cuts(t->ctx, &t->scene, setting, &layers, 0, 1e30);
+  set_cap(t, cap_bytes);
+  assert_true(cuts[0].seconds >= free.seconds * (1 - 1e-9));
+}
+
 // A setting with one tied form under caps that hardly any plan fits.
 static void hold_tight(trial *t, const bd_bounded *tied) {
   bd_attempt leanest = attempt(t, tied, 1, BD_ATTEMPT_SOLVE, 1);
@@ -234,6 +252,7 @@ static void hold_tight(trial *t, const bd_bounded *tied) {
     hold_slowest(t, room.bounded, &solved);
     hold_shortage(t, &tied->setting, &solved, cap_bytes);
     if (!solved.fits) continue;
+    hold_cuts(t, &tied->setting, &solved);
     double free_seconds;
     hold_cutoffs(t, &tied->setting, &solved, cap_bytes, 0, &free_seconds);
     tight++;
