@@ -8,7 +8,7 @@ static bd_id project(bd_graph_build *g, bd_layer *layer, const bd_encoder *e, co
   int64_t head_width = c->width / c->heads;
   bd_transformer_dense dense = {
       .name = name,
-      .stored = bd_intern_f(g->ctx, "%s.%s", e->stored_attention, stored),
+      .stored = stored,
       .rule = "btc,chd->bthd",
       .in = c->width,
       .out = c->width,
@@ -22,9 +22,9 @@ static bd_id project(bd_graph_build *g, bd_layer *layer, const bd_encoder *e, co
 bd_id bd_encoder_attend(bd_graph_build *g, bd_layer *layer, const bd_encoder *e, bd_id x) {
   const bd_encoder_config *c = e->config;
   int64_t head_width = c->width / c->heads;
-  bd_id q = project(g, layer, e, "q", "query", x);
-  bd_id k = project(g, layer, e, "k", "key", x);
-  bd_id v = project(g, layer, e, "v", "value", x);
+  bd_id q = project(g, layer, e, "q", e->names->query, x);
+  bd_id k = project(g, layer, e, "k", e->names->key, x);
+  bd_id v = project(g, layer, e, "v", e->names->value, x);
   bd_transformer_attending how = {.name = "attended",
                                   .scale = 1 / sqrt((double)head_width),
                                   .dropout = c->dropout_attention,
@@ -33,7 +33,7 @@ bd_id bd_encoder_attend(bd_graph_build *g, bd_layer *layer, const bd_encoder *e,
                                   .biases = BD_NO_ID};
   bd_transformer_dense out = {
       .name = "o",
-      .stored = "attention.output.dense",
+      .stored = e->names->joined,
       .rule = "bthd,hdc->btc",
       .in = c->width,
       .out = c->width,
@@ -42,15 +42,15 @@ bd_id bd_encoder_attend(bd_graph_build *g, bd_layer *layer, const bd_encoder *e,
       .biased = true,
       .scale = c->init_scale};
   bd_id y = bd_transformer_apply(g, layer, &out, bd_transformer_attention(g, q, k, v, &how));
-  return bd_graph_dropout(g, "o_dropped", y, c->dropout_hidden, BD_SITE_PROJECTION);
+  return bd_graph_dropout(g, "o_dropped", y, c->dropout_joined, BD_SITE_PROJECTION);
 }
 
 bd_id bd_encoder_perceive(bd_graph_build *g, bd_layer *layer, const bd_encoder *e, bd_id x) {
   const bd_encoder_config *c = e->config;
   bd_transformer_dense up =
-      bd_transformer_plain("up", "intermediate.dense", c->width, c->inner, c->init_scale);
+      bd_transformer_plain("up", e->names->up, c->width, c->inner, c->init_scale);
   bd_transformer_dense down =
-      bd_transformer_plain("down", "output.dense", c->inner, c->width, c->init_scale);
+      bd_transformer_plain("down", e->names->down, c->inner, c->width, c->init_scale);
   bd_id h = bd_graph_unary(g, "activated", c->activation, bd_transformer_apply(g, layer, &up, x));
   bd_id y = bd_transformer_apply(g, layer, &down, h);
   return bd_graph_dropout(g, "down_dropped", y, c->dropout_hidden, BD_SITE_PERCEPTRON);

@@ -1,5 +1,4 @@
-// Blocks of encoders as BERT and ViT have them, with the same stored names: attention to all
-// positions, and a perceptron.
+// Blocks of encoders as BERT and ViT have them: attention to all positions, and a perceptron.
 #ifndef BD_FRONTEND_ENCODER_H
 #define BD_FRONTEND_ENCODER_H
 #include "frontend/transformer.h"
@@ -8,8 +7,8 @@
 typedef struct bd_encoder {
   const bd_encoder_config *config;
   int64_t sequence;
-  const char *stored_attention; // of queries, keys and values: "attention.self"
-  bd_id hidden;                 // of the keys, see bd_transformer_hide; BD_NO_ID: none is
+  const bd_encoder_names *names;
+  bd_id hidden; // of the keys, see bd_transformer_hide; BD_NO_ID: none is
 } bd_encoder;
 
 enum { BD_SITE_EMBEDDING, BD_SITE_ATTENTION, BD_SITE_PROJECTION, BD_SITE_PERCEPTRON };

@@ -125,14 +125,14 @@ static void build_block(builder *b, bd_layer *layer, const char *name, kind kind
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
   bool mixture = c->experts > 0 && !kind.plain, balanced = mixture && c->balance > 0;
-  bd_id routed = BD_NO_ID, before = BD_NO_ID;
+  bd_id routed = BD_NO_ID, before = BD_NO_ID, n;
   choose_positions(b, kind);
   layer->function = bd_graph_function(g, name);
   bd_id x = bd_graph_param(g, "x", bd_transformer_activations(b->sequence, c->width), false);
   if (balanced) before = add_routed_param(b);
-  x = bd_llama_attention(b, layer, x);
+  x = bd_llama_attention(b, layer, x, &n);
   const bd_llama_norms *norms = bd_llama_norms_of(c);
-  bd_id n = bd_llama_normalize_maybe(b, layer, "norm_2", norms->perceptron_in, x);
+  if (!c->parallel) n = bd_llama_normalize_maybe(b, layer, "norm_2", norms->perceptron_in, x);
   const perceptron own = {"", "mlp", c->experts > 0 ? c->plain_inner : c->inner};
   bd_id y = mixture ? build_experts(b, layer, n, balanced ? &routed : NULL)
                     : build_perceptron(b, layer, &own, n);

@@ -32,6 +32,6 @@ const bd_llama_norms *bd_llama_norms_of(const bd_llama_config *config);
 // x and what a half of a layer adds to it.
 bd_id bd_llama_add(bd_llama_builder *builder, const char *name, bd_id x, bd_id y);
 
-// x [batch, sequence, width] and what attention adds to it.
-bd_id bd_llama_attention(bd_llama_builder *builder, bd_layer *layer, bd_id x);
+// x [batch, sequence, width] and what attention adds to it; `*out_read` is x as attention reads it.
+bd_id bd_llama_attention(bd_llama_builder *builder, bd_layer *layer, bd_id x, bd_id *out_read);
 #endif

@@ -66,6 +66,26 @@ static bd_id project(builder *b, bd_layer *layer, bd_id x, char letter, int64_t 
   return bd_graph_binary(g, bd_intern_f(g->ctx, "%c_biased", letter), BD_OP_ADD, y, bias);
 }
 
+// Heads of queries or keys, each by its mean and variance and a gain of its own: a stored vector
+// for each of them.
+static bd_id normalize_each(builder *b, bd_layer *layer, char letter, bd_id y, int64_t heads) {
+  bd_graph_build *g = &b->graph;
+  int64_t width = b->config->head_width;
+  bd_type row = bd_type_make(BD_F32, 1, &width);
+  bd_attr eps = bd_attr_real(g->ctx, "eps", b->config->epsilon);
+  bd_id in[] = {y, bd_graph_fill(g, bd_intern_f(g->ctx, "%c_ones", letter), &row, 1),
+                bd_graph_fill(g, bd_intern_f(g->ctx, "%c_zeros", letter), &row, 0)};
+  y = bd_graph_op(g, bd_intern_f(g->ctx, "%c_even", letter), BD_OP_LAYERNORM, 3, in, 1, &eps);
+  bd_weight_pattern gains = bd_graph_vector(
+      bd_intern_f(g->ctx, "%c_norm.g", letter),
+      bd_intern_f(g->ctx, "self_attn.%c_layernorm.norms.", letter), BD_INIT_ONES, width);
+  gains.type = bd_type_make(BD_F32, 2, (int64_t[]){heads, width});
+  gains.storage.stack = heads;
+  gains.storage.stack_rest = ".weight";
+  return bd_graph_binary(g, bd_intern_f(g->ctx, "%c_norm", letter), BD_OP_MUL, y,
+                         bd_graph_layer_weight(g, layer, gains));
+}
+
 // Query or key: projected, each head or all together normalized where the family does so, then
 // turned.
 static bd_id project_turned(builder *b, bd_layer *layer, bd_id x, char letter, int64_t heads) {
@@ -73,7 +93,9 @@ static bd_id project_turned(builder *b, bd_layer *layer, bd_id x, char letter, i
   const bd_llama_config *c = b->config;
   bool all = c->normed_projections;
   bd_id y = project(b, layer, x, letter, heads, all);
-  if (c->normed_heads || all) {
+  if (c->head_gains) {
+    y = normalize_each(b, layer, letter, y, heads);
+  } else if (c->normed_heads || all) {
     const char *name = bd_intern_f(g->ctx, "%c_norm", letter);
     y = bd_llama_normalize(b, layer, name, bd_intern_f(g->ctx, "self_attn.%s", name), y,
                            all ? heads * c->head_width : c->head_width);
@@ -113,11 +135,12 @@ bd_id bd_llama_add(builder *b, const char *name, bd_id x, bd_id y) {
   return bd_graph_binary(g, name, BD_OP_ADD, x, y);
 }
 
-bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x) {
+bd_id bd_llama_attention(builder *b, bd_layer *layer, bd_id x, bd_id *out_read) {
   bd_graph_build *g = &b->graph;
   const bd_llama_config *c = b->config;
   const bd_llama_norms *norms = bd_llama_norms_of(c);
   bd_id n = bd_llama_normalize_maybe(b, layer, "norm_1", norms->attention_in, x), q, k, v;
+  *out_read = n;
   if (c->latent) {
     bd_latent_heads(b, layer, n, &q, &k, &v);
   } else {

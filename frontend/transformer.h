@@ -90,7 +90,9 @@ typedef struct bd_llama_config {
   double score_cap, logit_cap; // that scores and logits stay below, smoothly; 0: none
   bool sinks;                  // the softmax of each head has one, which is learned
   bool normed_heads;           // queries and keys: each head, before it is turned
+  bool head_gains;             // the same by mean and variance, each head with a gain of its own
   bool normed_projections;     // queries and keys: all heads of a token together, before that
+  bool parallel; // the perceptron reads what attention reads, and has no norm of its own
   const bd_llama_norms *norms; // NULL: Llama's
   const bd_latent *latent;     // NULL: queries, keys and values are made of the token
   int64_t window;              // positions up to its own that attention sees; 0: all
@@ -134,21 +136,56 @@ typedef struct bd_neox_config {
   const char *stored_prefix; // of every stored name but embed_out: "gpt_neox." or ""
 } bd_neox_config;
 
+typedef struct bd_opt_config {
+  int64_t vocabulary, positions, width, layers, heads, inner;
+  int64_t row_width; // of the embedding
+  bd_op_kind activation;
+  double epsilon;
+  double dropout_attention, dropout_residual, init_scale;
+  bool biased;               // all matrices but those of embeddings
+  bool norm_first;           // each half of a block reads what is normalized; else its sum is
+  bool end_norm;             // behind the last block
+  bool tied;                 // the output matrix is the embedding
+  const char *stored_prefix; // of every stored name but lm_head: "model.decoder." or "decoder."
+} bd_opt_config;
+
 // The blocks of encoders as BERT and ViT have them.
 typedef struct bd_encoder_config {
   int64_t width, layers, heads, inner;
   bd_op_kind activation;
   double epsilon;
   double dropout_hidden, dropout_attention;
+  double dropout_joined; // of what attention gives
   double init_scale;
   bool query_bias; // of queries, keys and values
 } bd_encoder_config;
 
+// What the matrices of an encoder's block are stored as, without the end of their names: those of
+// attention, and of the perceptron.
+typedef struct bd_encoder_names {
+  const char *query, *key, *value, *joined;
+  const char *up, *down;
+} bd_encoder_names;
+
+// The same of BERT and its kin: what tables and blocks begin with, the norms of a block, and the
+// head, whose bias and output matrix have their whole names.
+typedef struct bd_bert_names {
+  const char *embeddings, *blocks;
+  const bd_encoder_names *block;
+  const char *attention_norm, *perceptron_norm;
+  const char *transform, *norm, *bias, *decoder;
+} bd_bert_names;
+
 typedef struct bd_bert_config {
-  int64_t vocabulary, positions, types;
+  int64_t vocabulary;
+  int64_t types;             // of tokens; 0: there is no table of them
+  int64_t positions, unread; // rows of the table of positions; of them, those before the first
+  bool typed; // samples say of each token which type it has; else all have the one that there is
   bd_encoder_config encoder;
   int64_t padding; // the token that no position attends to; -1: none
   bool tied;
+  bd_op_kind head_activation;
+  const bd_bert_names *names;
   const char *stored_gain, *stored_shift; // of layer norms: "weight" and "bias", or older names
 } bd_bert_config;
 
@@ -182,6 +219,11 @@ BD_NODISCARD bd_status bd_llama_build(bd_ctx *ctx, const char *name, const bd_ll
 BD_NODISCARD bd_status bd_neox_build(bd_ctx *ctx, const char *name, const bd_neox_config *config,
                                      const bd_model_options *options, bd_loc loc,
                                      bd_module **out_graph);
+
+// The heads divide the width.
+BD_NODISCARD bd_status bd_opt_build(bd_ctx *ctx, const char *name, const bd_opt_config *config,
+                                    const bd_model_options *options, bd_loc loc,
+                                    bd_module **out_graph);
 
 // The heads divide the width; the patches divide the image.
 BD_NODISCARD bd_status bd_bert_build(bd_ctx *ctx, const char *name, const bd_bert_config *config,

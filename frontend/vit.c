@@ -114,6 +114,12 @@ static void build_head(builder *b, bd_layer *layer) {
 
 bd_status bd_vit_build(bd_ctx *ctx, const char *name, const bd_vit_config *config,
                        const bd_model_options *options, bd_loc loc, bd_module **out_graph) {
+  static const bd_encoder_names names = {.query = "attention.attention.query",
+                                         .key = "attention.attention.key",
+                                         .value = "attention.attention.value",
+                                         .joined = "attention.output.dense",
+                                         .up = "intermediate.dense",
+                                         .down = "output.dense"};
   const bd_vit_config *c = config;
   int64_t side = c->size / c->patch;
   BD_TRY(bd_image_refuse_options(ctx, options, loc));
@@ -121,7 +127,7 @@ bd_status bd_vit_build(bd_ctx *ctx, const char *name, const bd_vit_config *confi
                .config = c,
                .encoder = {.config = &c->encoder,
                            .sequence = side * side + 1,
-                           .stored_attention = "attention.attention",
+                           .names = &names,
                            .hidden = BD_NO_ID},
                .norm = {c->encoder.width, c->encoder.epsilon, "weight", "bias"}};
   bd_layer embed = {0}, block = {0}, head = {0};

@@ -27,11 +27,15 @@ static const struct {
 } twins[] = {{"lm_head.weight", "wte.weight"},
              {"lm_head.weight", "model.embed_tokens.weight"},
              {"lm_head.weight", "shared.weight"},
+             {"lm_head.weight", "decoder.embed_tokens.weight"},
              {"embed_out.weight", "embed_in.weight"},
              {"encoder.embed_tokens.weight", "shared.weight"},
              {"decoder.embed_tokens.weight", "shared.weight"},
              {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
-             {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
+             {"cls.predictions.decoder.bias", "cls.predictions.bias"},
+             {"vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight"},
+             {"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"},
+             {"lm_head.decoder.bias", "lm_head.bias"}};
 
 typedef struct surplus {
   const bd_rt *rt;

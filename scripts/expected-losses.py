@@ -80,13 +80,20 @@ def draw(number, shape, most=0):
 
 
 def bert_samples(c):
-    """A third of the tokens is masked by token 1, and asked for. Half of the samples end in padding, token 0."""
-    shape = [SAMPLES, c["max_position_embeddings"]]
+    """A third of the tokens is masked, and asked for. Half of the samples end in padding. One of the two is token 0,
+    the other 1."""
+    shape = [SAMPLES, c["max_position_embeddings"] - roberta_unread(c)]
     tokens, masked = 2 + draw(0, shape, c["vocab_size"] - 2), draw(1, shape, 3) == 0
-    padding = pad(shape, 3)
-    return {"tokens": tokens.masked_fill(masked, 1).masked_fill(padding, 0),
-            "token_types": draw(2, shape, c["type_vocab_size"]),
-            "targets": tokens.masked_fill(~masked | padding, -100)}
+    padding, token = pad(shape, 3), c["pad_token_id"]
+    samples = {"tokens": tokens.masked_fill(masked, 1 - token).masked_fill(padding, token)}
+    if c["type_vocab_size"] > 1:
+        samples["token_types"] = draw(2, shape, c["type_vocab_size"])
+    return {**samples, "targets": tokens.masked_fill(~masked | padding, -100)}
+
+
+def roberta_unread(c):
+    """Rows of the table of positions before that of a sample's first token."""
+    return c["pad_token_id"] + 1 if c["model_type"] == "roberta" else 0
 
 
 def pad(shape, number):
@@ -153,6 +160,8 @@ NORMS = {"olmo2": (None, "post_attention", None, "post_feedforward"),
 
 def llama_norms(c):
     """Their names in a layer, without the end."""
+    if c.get("use_parallel_residual"): # both halves of a layer read the same
+        return "input", None, None, None
     return NORMS.get(c["model_type"], ("input", None, "post_attention", None))
 
 
@@ -189,6 +198,9 @@ def llama_shapes(c):
             shapes |= llama_norm_shapes(c, f"{h}{name}_layernorm") if name else {}
         if c["model_type"] in ("qwen3", "qwen3_moe", "gemma3_text"):
             shapes[h + "self_attn.q_norm.weight"] = shapes[h + "self_attn.k_norm.weight"] = [head]
+        if c.get("qk_layernorm"):
+            for letter, count in ("q", c["num_attention_heads"]), ("k", c["num_key_value_heads"]):
+                shapes |= {f"{h}self_attn.{letter}_layernorm.norms.{number}.weight": [head] for number in range(count)}
         if c["model_type"] == "olmo2":
             shapes |= {h + "self_attn.q_norm.weight": [queries], h + "self_attn.k_norm.weight": [keys]}
         matrices = [("self_attn.o_proj", width, queries)]
@@ -276,6 +288,21 @@ def neox_shapes(c):
     return shapes | norm_shapes("gpt_neox.final_layer_norm", width)
 
 
+def opt_shapes(c):
+    width, rows, d = c["hidden_size"], c["word_embed_proj_dim"], "model.decoder."
+    shapes = {d + "embed_tokens.weight": [c["vocab_size"], rows],
+              d + "embed_positions.weight": [c["max_position_embeddings"] + 2, width]}
+    if rows != width:
+        shapes |= {d + "project_in.weight": [width, rows], d + "project_out.weight": [rows, width]}
+    for layer in range(c["num_hidden_layers"]):
+        h = f"{d}layers.{layer}."
+        shapes |= norm_shapes(h + "self_attn_layer_norm", width) | norm_shapes(h + "final_layer_norm", width)
+        for name in "q_proj", "k_proj", "v_proj", "out_proj":
+            shapes |= dense_shapes(f"{h}self_attn.{name}", width, width)
+        shapes |= dense_shapes(h + "fc1", c["ffn_dim"], width) | dense_shapes(h + "fc2", width, c["ffn_dim"])
+    return shapes | (norm_shapes(d + "final_layer_norm", width) if c["do_layer_norm_before"] else {})
+
+
 def dense_shapes(name, rows, columns):
     return {name + ".weight": [rows, columns], name + ".bias": [rows]}
 
@@ -298,16 +325,55 @@ def encoder_shapes(c, block, attention, norms):
     return shapes
 
 
+# DistilBERT's names, and BERT's for the same.
+DISTILLED = (("transformer.layer", "encoder.layer"), ("attention.q_lin", "attention.self.query"),
+             ("attention.k_lin", "attention.self.key"), ("attention.v_lin", "attention.self.value"),
+             ("attention.out_lin", "attention.output.dense"), ("sa_layer_norm", "attention.output.LayerNorm"),
+             ("ffn.lin1", "intermediate.dense"), ("ffn.lin2", "output.dense"),
+             ("output_layer_norm", "output.LayerNorm"), ("distilbert.", "bert."),
+             ("vocab_transform", "cls.predictions.transform.dense"),
+             ("vocab_layer_norm", "cls.predictions.transform.LayerNorm"), ("vocab_projector.", "cls.predictions."))
+TYPES = "bert.embeddings.token_type_embeddings.weight"
+
+
+def undistilled(c):
+    """The configuration of the BERT that DistilBERT is without types of tokens."""
+    return {**c, "model_type": "bert", "hidden_size": c["dim"], "intermediate_size": c["hidden_dim"],
+            "num_hidden_layers": c["n_layers"], "num_attention_heads": c["n_heads"], "hidden_act": c["activation"],
+            "type_vocab_size": 1, "layer_norm_eps": 1e-12}
+
+
+def distilbert_name(name):
+    for own, other in DISTILLED:
+        name = name.replace(other, own)
+    return name
+
+
+def distilbert_shapes(c):
+    return {distilbert_name(name): shape for name, shape in bert_shapes(undistilled(c)).items() if name != TYPES}
+
+
+def distilbert_samples(c):
+    return bert_samples(undistilled(c))
+
+
+# Of each family of BERT's kind, where the body's names and the bias of the output matrix begin, and the matrix and the
+# norm before that.
+MASKED = {"bert": ("bert.", "cls.predictions.", "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm"),
+          "roberta": ("roberta.", "lm_head.", "lm_head.dense", "lm_head.layer_norm")}
+
+
 def bert_shapes(c):
-    width, e, cls = c["hidden_size"], "bert.embeddings.", "cls.predictions."
-    shapes = encoder_shapes(c, "bert.encoder.layer", "attention.self",
+    body, cls, transform, norm = MASKED[c["model_type"]]
+    width, e = c["hidden_size"], body + "embeddings."
+    shapes = encoder_shapes(c, body + "encoder.layer", "attention.self",
                             ("attention.output.LayerNorm", "output.LayerNorm"))
     shapes |= {e + "word_embeddings.weight": [c["vocab_size"], width],
                e + "position_embeddings.weight": [c["max_position_embeddings"], width],
                e + "token_type_embeddings.weight": [c["type_vocab_size"], width],
                cls + "bias": [c["vocab_size"]]}
-    return (shapes | norm_shapes(e + "LayerNorm", width) | norm_shapes(cls + "transform.LayerNorm", width) |
-            dense_shapes(cls + "transform.dense", width, width))
+    return (shapes | norm_shapes(e + "LayerNorm", width) | norm_shapes(norm, width) |
+            dense_shapes(transform, width, width))
 
 
 def vit_shapes(c):
@@ -337,7 +403,8 @@ def t5_shapes(c):
                 else:
                     shapes |= {f"{h}{number}.{part}.{name}.weight": [heads, width] for name in "qkv"}
                     shapes[f"{h}{number}.{part}.o.weight"] = [width, heads]
-    if not c["tie_word_embeddings"]:
+    # transformers 5 calls all of them tied, and stores the output matrix of those that are not.
+    if not c["tie_word_embeddings"] or not c.get("scale_decoder_outputs", True):
         shapes["lm_head.weight"] = [c["vocab_size"], width]
     return shapes
 
@@ -580,6 +647,9 @@ def llama_logits(c, w, tokens):
         y = project(x, f"{h}{letter}_proj")
         y = split_heads(norm(y, f"{h}{letter}_norm") if whole else y, count)
         y = norm(y, f"{h}{letter}_norm") if f"{h}{letter}_norm.weight" in w and not whole else y
+        if c.get("qk_layernorm"):
+            gains = [w[f"{h}{letter}_layernorm.norms.{number}.weight"] for number in range(count)]
+            y = functional.layer_norm(y, y.shape[3:], eps=c["layer_norm_eps"]) * torch.stack(gains)[:, None]
         if "no_rope_layers" in c and not c["no_rope_layers"][layer]:
             return y
         base, scaling = llama_turn(c, layer)
@@ -603,7 +673,7 @@ def llama_logits(c, w, tokens):
         y = attend(q, k, v, window=llama_window(c, layer), scale=scale, softcap=c.get("attn_logit_softcapping"),
                    sinks=w.get(h + "self_attn.sinks"))
         x = x + added * normed(project(join_heads(y), h + "self_attn.o_proj"), h, attention_out)
-        n = normed(x, h, perceptron_in)
+        n = n if c.get("use_parallel_residual") else normed(x, h, perceptron_in)
         if experts and layer not in c.get("mlp_only_layers", []):
             perceive = experts.perceive if experts.parts else experts.perceive_clamped
             x = x + perceive(n, h + MIXTURES[c["model_type"]][0])
@@ -723,8 +793,39 @@ def neox_logits(c, w, tokens):
     return norm(x, "gpt_neox.final_layer_norm") @ w["embed_out.weight"].T
 
 
+def opt_logits(c, w, tokens):
+    heads, first, d = c["num_attention_heads"], c["do_layer_norm_before"], "model.decoder."
+
+    def norm(x, name):
+        return functional.layer_norm(x, (c["hidden_size"],), w[name + ".weight"], w[name + ".bias"])
+
+    def dense(x, name):
+        return x @ w[name + ".weight"].T + w[name + ".bias"]
+
+    def add(x, name, half):
+        y = x + half(norm(x, name) if first else x)
+        return y if first else norm(y, name)
+
+    def attended(x, a):
+        q, k, v = (split_heads(dense(x, f"{a}{letter}_proj"), heads) for letter in "qkv")
+        return dense(join_heads(attend(q, k, v)), a + "out_proj")
+
+    x = w[d + "embed_tokens.weight"][tokens.long()]
+    if d + "project_in.weight" in w:
+        x = x @ w[d + "project_in.weight"].T
+    x = x + w[d + "embed_positions.weight"][2:2 + tokens.shape[1]]
+    for layer in range(c["num_hidden_layers"]):
+        h = f"{d}layers.{layer}."
+        x = add(x, h + "self_attn_layer_norm", lambda n: attended(n, h + "self_attn."))
+        x = add(x, h + "final_layer_norm", lambda n: dense(functional.relu(dense(n, h + "fc1")), h + "fc2"))
+    x = norm(x, d + "final_layer_norm") if first else x
+    if d + "project_out.weight" in w:
+        x = x @ w[d + "project_out.weight"].T
+    return x @ w[d + "embed_tokens.weight"].T
+
+
 class Encoder:
-    """Layers of BERT and ViT, with the same names."""
+    """Layers of BERT, RoBERTa and ViT, with the same names."""
     def __init__(self, c, w, attention):
         self.c, self.w, self.attention = c, w, attention
 
@@ -741,20 +842,29 @@ class Encoder:
         return self.dense(join_heads(attend(q, k, v, False, padding)), h + "attention.output.dense")
 
     def perceive(self, x, h):
-        return self.dense(functional.gelu(self.dense(x, h + "intermediate.dense")), h + "output.dense")
+        activation = getattr(functional, self.c["hidden_act"])
+        return self.dense(activation(self.dense(x, h + "intermediate.dense")), h + "output.dense")
 
 
-def bert_logits(c, w, tokens, token_types):
-    net, e, cls = Encoder(c, w, "attention.self"), "bert.embeddings.", "cls.predictions."
-    x = (w[e + "word_embeddings.weight"][tokens.long()] + w[e + "token_type_embeddings.weight"][token_types.long()] +
-         w[e + "position_embeddings.weight"][:tokens.shape[1]])
+def bert_logits(c, w, tokens, token_types=None):
+    body, cls, transform, norm = MASKED[c["model_type"]]
+    net, e, first = Encoder(c, w, "attention.self"), body + "embeddings.", roberta_unread(c)
+    types = torch.zeros_like(tokens) if token_types is None else token_types
+    x = (w[e + "word_embeddings.weight"][tokens.long()] + w[e + "token_type_embeddings.weight"][types.long()] +
+         w[e + "position_embeddings.weight"][first:first + tokens.shape[1]])
     x = net.norm(x, e + "LayerNorm")
     for layer in range(c["num_hidden_layers"]):
-        h = f"bert.encoder.layer.{layer}."
+        h = f"{body}encoder.layer.{layer}."
         x = net.norm(x + net.attend(x, h, tokens == c["pad_token_id"]), h + "attention.output.LayerNorm")
         x = net.norm(x + net.perceive(x, h), h + "output.LayerNorm")
-    x = net.norm(functional.gelu(net.dense(x, cls + "transform.dense")), cls + "transform.LayerNorm")
+    x = net.norm(functional.gelu(net.dense(x, transform)), norm)
     return x @ w[e + "word_embeddings.weight"].T + w[cls + "bias"]
+
+
+def distilbert_logits(c, w, tokens):
+    bert = undistilled(c)
+    w = {name: w[distilbert_name(name)] for name in bert_shapes(bert) if name != TYPES}
+    return bert_logits(bert, {**w, TYPES: torch.zeros(1, c["dim"]).double()}, tokens)
 
 
 def vit_logits(c, w, inputs):
@@ -830,7 +940,7 @@ def t5_logits(c, w, tokens, decoder_tokens):
     padding = tokens == c["pad_token_id"]
     memory = net.side(shared[tokens.long()], "encoder", c["num_layers"], padding)
     x = net.side(shared[decoder_tokens.long()], "decoder", c["num_decoder_layers"], padding, memory)
-    return x * c["d_model"] ** -0.5 @ shared.T if c["tie_word_embeddings"] else net.dense(x, "lm_head")
+    return net.dense(x, "lm_head") if "lm_head.weight" in w else x * c["d_model"] ** -0.5 @ shared.T
 
 
 # Of each family: shapes, the model, what makes its samples (None: it reads the text), and the package's class.
@@ -849,6 +959,7 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "smollm3": (llama_shapes, llama_logits, None, "SmolLM3ForCausalLM"),
             "starcoder2": (llama_shapes, llama_logits, None, "Starcoder2ForCausalLM"),
             "stablelm": (llama_shapes, llama_logits, None, "StableLmForCausalLM"),
+            "stablelm_parallel": (llama_shapes, llama_logits, None, "StableLmForCausalLM"), # and heads normalized
             "gemma2": (llama_shapes, llama_logits, None, "Gemma2ForCausalLM"),
             "gemma3_text": (llama_shapes, llama_logits, None, "Gemma3ForCausalLM"),
             "olmo2": (llama_shapes, llama_logits, None, "Olmo2ForCausalLM"),
@@ -857,8 +968,13 @@ FAMILIES = {"gpt2": (gpt2_shapes, gpt2_logits, None, "GPT2LMHeadModel"),
             "gpt_neox": (neox_shapes, neox_logits, None, "GPTNeoXForCausalLM"),
             "deepseek_v2": (deepseek_shapes, deepseek_logits, None, "DeepseekV2ForCausalLM"),
             "deepseek_v3": (deepseek_shapes, deepseek_logits, None, "DeepseekV3ForCausalLM"),
+            "opt": (opt_shapes, opt_logits, None, "OPTForCausalLM"),
+            "opt_after": (opt_shapes, opt_logits, None, "OPTForCausalLM"), # norms behind sums, narrow embeddings
             "bert": (bert_shapes, bert_logits, bert_samples, "BertForMaskedLM"),
+            "roberta": (bert_shapes, bert_logits, bert_samples, "RobertaForMaskedLM"),
+            "distilbert": (distilbert_shapes, distilbert_logits, distilbert_samples, "DistilBertForMaskedLM"),
             "t5": (t5_shapes, t5_logits, t5_samples, "T5ForConditionalGeneration"),
+            "t5_untied": (t5_shapes, t5_logits, t5_samples, "T5ForConditionalGeneration"), # as transformers 5 saves it
             "vit": (vit_shapes, vit_logits, vit_samples, "ViTForImageClassification")}
 # Whose gains are 1 and what is stored.
 BESIDE_ONE = {"gemma", "gemma2", "gemma3_text"}
@@ -879,11 +995,16 @@ def plain_model(config, weights):
 
 
 def packaged_model(config, weights):
-    """The same from transformers, whose GPT-2 keeps its weights under a prefix."""
+    """The same from transformers, whose GPT-2 keeps its weights under a prefix, and whose T5 is untied only where its
+    configuration says so before version 5."""
     import transformers
+    if config["model_type"] == "t5":
+        config = {**config, "tie_word_embeddings": "lm_head.weight" not in weights}
     prefix = "transformer." if config["model_type"] == "gpt2" else ""
-    model = getattr(transformers, FAMILIES[config["model_type"]][3])(
-        transformers.AutoConfig.for_model(**config, attn_implementation="eager")).eval()
+    with transformers.modeling_utils.no_init_weights(): # which fails where heads have gains and no shifts
+        model = getattr(transformers, FAMILIES[config["model_type"]][3])(
+            transformers.AutoConfig.for_model(**config, attn_implementation="eager")).eval()
+    model.tie_weights()
     leaves = {name[len(prefix) * name.startswith(prefix):]: value for name, value in model.named_parameters()}
     leaves |= {name: value for name, value in model.named_buffers() if name in weights}
     assert leaves.keys() == weights.keys(), leaves.keys() ^ weights.keys()

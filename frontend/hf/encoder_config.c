@@ -1,4 +1,4 @@
-// BERT and ViT name what they have in common alike.
+// BERT, RoBERTa and ViT name what they have in common alike.
 #include "frontend/hf/hf.h"
 #include <string.h>
 
@@ -57,6 +57,7 @@ static bd_status read_encoder(bd_ctx *ctx, const bd_json *json, bd_encoder_confi
   BD_TRY(bd_json_real(ctx, json, "layer_norm_eps", false, 1e-12, 1, &c->epsilon));
   BD_TRY(bd_json_real(ctx, json, "initializer_range", false, 0, 10, &c->init_scale));
   BD_TRY(bd_hf_probability(ctx, json, "hidden_dropout_prob", &c->dropout_hidden));
+  c->dropout_joined = c->dropout_hidden;
   BD_TRY(bd_hf_probability(ctx, json, "attention_probs_dropout_prob", &c->dropout_attention));
   BD_TRY(bd_hf_refuse_true(ctx, json, "is_encoder_decoder"));
   if (c->width % c->heads == 0) return BD_OK;
@@ -74,32 +75,96 @@ static bd_status refuse_relative(bd_ctx *ctx, const bd_json *json) {
                  "\"position_embedding_type\": \"%s\" is not supported (absolute)", kind);
 }
 
+// What BERT and its kin have in common, but for what `*c` has already.
+static bd_status read_bert(bd_ctx *ctx, const bd_json *json, bd_bert_config *c) {
+  c->encoder = usual;
+  c->encoder.dropout_hidden = c->encoder.dropout_attention = 0.1;
+  BD_TRY(bd_hf_only_known(ctx, json, bert_keys));
+  BD_TRY(bd_hf_extent(ctx, json, "vocab_size", &c->vocabulary));
+  BD_TRY(bd_hf_padding(ctx, json, c->vocabulary, &c->padding));
+  BD_TRY(bd_hf_extent(ctx, json, "max_position_embeddings", &c->positions));
+  BD_TRY(bd_hf_extent(ctx, json, "type_vocab_size", &c->types));
+  BD_TRY(read_encoder(ctx, json, &c->encoder));
+  BD_TRY(refuse_relative(ctx, json));
+  BD_TRY(bd_json_bool(ctx, json, "tie_word_embeddings", false, &c->tied));
+  const bd_hf_size sizes[] = {{"vocab_size", c->vocabulary},
+                              {"max_position_embeddings", c->positions},
+                              {"type_vocab_size", c->types},
+                              {"hidden_size", c->encoder.width},
+                              {"intermediate_size", c->encoder.inner},
+                              {"num_hidden_layers", c->encoder.layers},
+                              {"num_attention_heads", c->encoder.heads},
+                              {0}};
+  bd_hf_tell_defaults(ctx, json, sizes);
+  return BD_OK;
+}
+
+static const bd_encoder_names block_names = {.query = "attention.self.query",
+                                             .key = "attention.self.key",
+                                             .value = "attention.self.value",
+                                             .joined = "attention.output.dense",
+                                             .up = "intermediate.dense",
+                                             .down = "output.dense"};
+
 bd_status bd_hf_bert_config(bd_ctx *ctx, const bd_json *json, bd_bert_config *out_config) {
+  static const bd_bert_names names = {.embeddings = "bert.embeddings.",
+                                      .blocks = "bert.encoder.layer.",
+                                      .block = &block_names,
+                                      .attention_norm = "attention.output.LayerNorm",
+                                      .perceptron_norm = "output.LayerNorm",
+                                      .transform = "cls.predictions.transform.dense",
+                                      .norm = "cls.predictions.transform.LayerNorm",
+                                      .bias = "cls.predictions.bias",
+                                      .decoder = "cls.predictions.decoder.weight"};
   bd_bert_config c = {.vocabulary = 30522,
                       .positions = 512,
                       .types = 2,
-                      .encoder = usual,
+                      .typed = true,
                       .tied = true,
+                      .names = &names,
                       .stored_gain = "weight",
                       .stored_shift = "bias"};
-  c.encoder.dropout_hidden = c.encoder.dropout_attention = 0.1;
-  BD_TRY(bd_hf_only_known(ctx, json, bert_keys));
-  BD_TRY(bd_hf_extent(ctx, json, "vocab_size", &c.vocabulary));
-  BD_TRY(bd_hf_padding(ctx, json, c.vocabulary, &c.padding));
-  BD_TRY(bd_hf_extent(ctx, json, "max_position_embeddings", &c.positions));
-  BD_TRY(bd_hf_extent(ctx, json, "type_vocab_size", &c.types));
-  BD_TRY(read_encoder(ctx, json, &c.encoder));
-  BD_TRY(refuse_relative(ctx, json));
-  BD_TRY(bd_json_bool(ctx, json, "tie_word_embeddings", false, &c.tied));
-  const bd_hf_size sizes[] = {{"vocab_size", c.vocabulary},
-                              {"max_position_embeddings", c.positions},
-                              {"type_vocab_size", c.types},
-                              {"hidden_size", c.encoder.width},
-                              {"intermediate_size", c.encoder.inner},
-                              {"num_hidden_layers", c.encoder.layers},
-                              {"num_attention_heads", c.encoder.heads},
-                              {0}};
-  bd_hf_tell_defaults(ctx, json, sizes);
+  BD_TRY(read_bert(ctx, json, &c));
+  c.head_activation = c.encoder.activation;
+  *out_config = c;
+  return BD_OK;
+}
+
+// Positions begin behind the row that has the number of the padding; padding, which has that one,
+// is read by no one. Where all tokens are of one type, no sample tells it.
+bd_status bd_hf_roberta_config(bd_ctx *ctx, const bd_json *json, const char *model_type,
+                               bd_bert_config *out_config) {
+  static const bd_bert_names names = {.embeddings = "roberta.embeddings.",
+                                      .blocks = "roberta.encoder.layer.",
+                                      .block = &block_names,
+                                      .attention_norm = "attention.output.LayerNorm",
+                                      .perceptron_norm = "output.LayerNorm",
+                                      .transform = "lm_head.dense",
+                                      .norm = "lm_head.layer_norm",
+                                      .bias = "lm_head.bias",
+                                      .decoder = "lm_head.decoder.weight"};
+  bd_bert_config c = {.vocabulary = strcmp(model_type, "roberta") == 0 ? 50265 : 30522,
+                      .positions = 512,
+                      .types = 2,
+                      .padding = 1,
+                      .head_activation = BD_OP_GELU_ERF,
+                      .tied = true,
+                      .names = &names,
+                      .stored_gain = "weight",
+                      .stored_shift = "bias"};
+  BD_TRY(read_bert(ctx, json, &c));
+  c.typed = c.types > 1;
+  c.unread = c.padding + 1;
+  if (c.padding < 0)
+    return bd_fail(ctx, BD_UNSUPPORTED, bd_hf_place(json, "pad_token_id"),
+                   "\"pad_token_id\": null is not supported of a %s model, as positions are "
+                   "counted from it",
+                   model_type);
+  if (c.unread >= c.positions)
+    return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "max_position_embeddings"),
+                   "\"max_position_embeddings\": of %lld rows none is behind row %lld of "
+                   "\"pad_token_id\"",
+                   (long long)c.positions, (long long)c.padding);
   *out_config = c;
   return BD_OK;
 }

@@ -17,8 +17,15 @@ BD_NODISCARD bd_status bd_hf_llama_config(bd_ctx *ctx, const bd_json *json, cons
                                           bd_llama_config *out_config);
 BD_NODISCARD bd_status bd_hf_neox_config(bd_ctx *ctx, const bd_json *json,
                                          bd_neox_config *out_config);
+BD_NODISCARD bd_status bd_hf_opt_config(bd_ctx *ctx, const bd_json *json,
+                                        bd_opt_config *out_config);
 BD_NODISCARD bd_status bd_hf_bert_config(bd_ctx *ctx, const bd_json *json,
                                          bd_bert_config *out_config);
+// `model_type`: one of those that are built like RoBERTa.
+BD_NODISCARD bd_status bd_hf_roberta_config(bd_ctx *ctx, const bd_json *json,
+                                            const char *model_type, bd_bert_config *out_config);
+BD_NODISCARD bd_status bd_hf_distilbert_config(bd_ctx *ctx, const bd_json *json,
+                                               bd_bert_config *out_config);
 BD_NODISCARD bd_status bd_hf_vit_config(bd_ctx *ctx, const bd_json *json,
                                         bd_vit_config *out_config);
 BD_NODISCARD bd_status bd_hf_t5_config(bd_ctx *ctx, const bd_json *json, bd_t5_config *out_config);
@@ -70,8 +77,7 @@ typedef struct bd_hf_size {
 // Warns of those that are absent or null, and says what is taken for them: a key with a typing
 // error is one that is absent. `sizes` ends with a NULL key.
 void bd_hf_tell_defaults(bd_ctx *ctx, const bd_json *json, const bd_hf_size *sizes);
-// The member pad_token_id, below `vocabulary`: 0 where it is absent, as of the families that ask,
-// -1 where it is null.
+// The member pad_token_id, below `vocabulary`; -1 where it is null.
 BD_NODISCARD bd_status bd_hf_padding(bd_ctx *ctx, const bd_json *json, int64_t vocabulary,
                                      int64_t *out);
 // A member of config.json, or of the object that is its member `within`; NULL: there is no object.
@@ -96,5 +102,8 @@ BD_NODISCARD bd_status bd_hf_only_value(bd_ctx *ctx, const bd_json *json, const 
 // there with its stored shape and no other. A folder without safetensors has nothing to say.
 BD_NODISCARD bd_status bd_hf_is_stored(bd_ctx *ctx, const char *folder, const char *name,
                                        bool *out_stored);
+// Whether both are stored, and not as the same bytes in one shape.
+BD_NODISCARD bd_status bd_hf_are_apart(bd_ctx *ctx, const char *folder, const char *name,
+                                       const char *other, bool *out_apart);
 BD_NODISCARD bd_status bd_hf_check_weights(bd_ctx *ctx, const char *folder, const bd_module *graph);
 #endif

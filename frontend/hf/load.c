@@ -36,6 +36,16 @@ static bd_status load_neox(bd_ctx *ctx, const char *folder, const bd_json *json,
   return bd_neox_build(ctx, folder, &config, options, json->loc, out_graph);
 }
 
+static bd_status load_opt(bd_ctx *ctx, const char *folder, const bd_json *json,
+                          const bd_model_options *options, bd_module **out_graph) {
+  bd_opt_config config;
+  bool bare = false;
+  BD_TRY(bd_hf_opt_config(ctx, json, &config));
+  BD_TRY(bd_hf_is_stored(ctx, folder, "decoder.embed_tokens.weight", &bare));
+  config.stored_prefix = bare ? "decoder." : "model.decoder.";
+  return bd_opt_build(ctx, folder, &config, options, json->loc, out_graph);
+}
+
 // Older files call the gains and shifts of layer norms gamma and beta.
 static bd_status load_bert(bd_ctx *ctx, const char *folder, const bd_json *json,
                            const bd_model_options *options, bd_module **out_graph) {
@@ -50,6 +60,20 @@ static bd_status load_bert(bd_ctx *ctx, const char *folder, const bd_json *json,
   return bd_bert_build(ctx, folder, &config, options, json->loc, out_graph);
 }
 
+static bd_status load_roberta(bd_ctx *ctx, const char *folder, const bd_json *json,
+                              const bd_model_options *options, bd_module **out_graph) {
+  bd_bert_config config;
+  BD_TRY(bd_hf_roberta_config(ctx, json, bd_json_find(json, "model_type")->string, &config));
+  return bd_bert_build(ctx, folder, &config, options, json->loc, out_graph);
+}
+
+static bd_status load_distilbert(bd_ctx *ctx, const char *folder, const bd_json *json,
+                                 const bd_model_options *options, bd_module **out_graph) {
+  bd_bert_config config;
+  BD_TRY(bd_hf_distilbert_config(ctx, json, &config));
+  return bd_bert_build(ctx, folder, &config, options, json->loc, out_graph);
+}
+
 static bd_status load_vit(bd_ctx *ctx, const char *folder, const bd_json *json,
                           const bd_model_options *options, bd_module **out_graph) {
   bd_vit_config config;
@@ -57,10 +81,22 @@ static bd_status load_vit(bd_ctx *ctx, const char *folder, const bd_json *json,
   return bd_vit_build(ctx, folder, &config, options, json->loc, out_graph);
 }
 
+// transformers 5 calls every T5 tied, and ties what it reads unless it differs; what it saves says
+// whether outputs are scaled, which transformers 4 does not.
+static bd_status untie_t5(bd_ctx *ctx, const char *folder, const bd_json *json,
+                          bd_t5_config *config) {
+  bool apart = false;
+  if (!config->tied || !bd_json_given(json, "scale_decoder_outputs")) return BD_OK;
+  BD_TRY(bd_hf_are_apart(ctx, folder, "lm_head.weight", "shared.weight", &apart));
+  config->tied = !apart;
+  return BD_OK;
+}
+
 static bd_status load_t5(bd_ctx *ctx, const char *folder, const bd_json *json,
                          const bd_model_options *options, bd_module **out_graph) {
   bd_t5_config config;
   BD_TRY(bd_hf_t5_config(ctx, json, &config));
+  BD_TRY(untie_t5(ctx, folder, json, &config));
   return bd_t5_build(ctx, folder, &config, options, json->loc, out_graph);
 }
 
@@ -92,12 +128,17 @@ static const struct {
      load_llama,
      {.built = {"Gemma3ForCausalLM"}, .body = "Gemma3TextModel", .tied = true}},
     {"gpt_neox", load_neox, {.built = {"GPTNeoXForCausalLM"}, .body = "GPTNeoXModel"}},
+    {"opt", load_opt, {.built = {"OPTForCausalLM"}, .body = "OPTModel", .tied = true}},
     {"olmo2", load_llama, {.built = {"Olmo2ForCausalLM"}, .body = "Olmo2Model"}},
     {"glm", load_llama, {.built = {"GlmForCausalLM"}, .body = "GlmModel"}},
     {"glm4", load_llama, {.built = {"Glm4ForCausalLM"}, .body = "Glm4Model"}},
     {"deepseek_v2", load_llama, {.built = {"DeepseekV2ForCausalLM"}, .body = "DeepseekV2Model"}},
     {"deepseek_v3", load_llama, {.built = {"DeepseekV3ForCausalLM"}, .body = "DeepseekV3Model"}},
     {"bert", load_bert, {.built = {"BertForMaskedLM"}, .more = "BertForPreTraining"}},
+    {"roberta", load_roberta, {.built = {"RobertaForMaskedLM"}}},
+    {"xlm-roberta", load_roberta, {.built = {"XLMRobertaForMaskedLM"}}},
+    {"camembert", load_roberta, {.built = {"CamembertForMaskedLM"}}},
+    {"distilbert", load_distilbert, {.built = {"DistilBertForMaskedLM"}}},
     {"t5",
      load_t5,
      {.built = {"T5ForConditionalGeneration", "T5WithLMHeadModel"},

@@ -26,7 +26,6 @@ bd_status bd_hf_cap(bd_ctx *ctx, const bd_json *json, const char *key, double *o
 
 bd_status bd_hf_padding(bd_ctx *ctx, const bd_json *json, int64_t vocabulary, int64_t *out) {
   const bd_json *member = bd_json_find(json, "pad_token_id");
-  *out = 0;
   if (member && member->kind == BD_JSON_NULL) *out = -1;
   return bd_json_int(ctx, json, "pad_token_id", false, 0, vocabulary - 1, out);
 }

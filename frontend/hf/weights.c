@@ -27,10 +27,15 @@ static const struct {
              {"lm_head.weight", "shared.weight"},
              {"embed_out.weight", "gpt_neox.embed_in.weight"},
              {"embed_out.weight", "embed_in.weight"},
+             {"lm_head.weight", "model.decoder.embed_tokens.weight"},
+             {"lm_head.weight", "decoder.embed_tokens.weight"},
              {"encoder.embed_tokens.weight", "shared.weight"},
              {"decoder.embed_tokens.weight", "shared.weight"},
              {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
-             {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
+             {"cls.predictions.decoder.bias", "cls.predictions.bias"},
+             {"vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight"},
+             {"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"},
+             {"lm_head.decoder.bias", "lm_head.bias"}};
 
 bd_status bd_hf_is_stored(bd_ctx *ctx, const char *folder, const char *name, bool *out_stored) {
   bd_hf_folder f = {0};
@@ -90,6 +95,21 @@ static bool same_data(const bd_safetensors *a, const bd_stored_tensor *x, const 
          memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims) == 0 &&
          strcmp(x->dtype, y->dtype) == 0 &&
          (bytes == 0 || memcmp(a->data + x->begin_bytes, b->data + y->begin_bytes, bytes) == 0);
+}
+
+bd_status bd_hf_are_apart(bd_ctx *ctx, const char *folder, const char *name, const char *other,
+                          bool *out_apart) {
+  bd_hf_folder f = {0};
+  bd_owned held;
+  bd_own(ctx, &held, bd_hf_folder_close, &f);
+  const bd_safetensors *file = NULL, *other_file = NULL;
+  bd_status status = bd_hf_folder_open(ctx, folder, &f);
+  const bd_stored_tensor *tensor = status == BD_OK ? bd_hf_folder_find(&f, name, &file) : NULL;
+  const bd_stored_tensor *twin = tensor ? bd_hf_folder_find(&f, other, &other_file) : NULL;
+  *out_apart = twin && !same_data(file, tensor, other_file, twin);
+  bd_disown(ctx, &held);
+  bd_hf_folder_close(&f);
+  return status;
 }
 
 // Whether a tensor is of a layer that predicts the tokens behind the next one (DeepSeek-V3, Liu et

@@ -89,6 +89,22 @@ status=0
 [ $status = 12 ] && grep -q 'tensor "gpt_neox.layers.0.attention.bios" is none of the .*model' log ||
   fail "what is no buffer starts a program, status $status: $(cat log)"
 
+# Of OPT and RoBERTa the tied weights may be there once more too.
+sizes='"vocab_size": 256, "max_position_embeddings": 64, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2'
+mkdir opt roberta
+echo "{\"model_type\": \"opt\", \"ffn_dim\": 48, $sizes}" >opt/config.json
+echo "{\"model_type\": \"roberta\", \"intermediate_size\": 48, \"type_vocab_size\": 1, $sizes}" >roberta/config.json
+"$braid" init opt --seed 99 -o once
+"$rename" once opt/model.safetensors model.decoder.embed_tokens.weight model.decoder.embed_tokens.weight lm_head.weight
+words=roberta.embeddings.word_embeddings.weight
+"$braid" init roberta --seed 99 -o once
+"$rename" once twice $words $words lm_head.decoder.weight
+"$rename" twice roberta/model.safetensors lm_head.bias lm_head.bias lm_head.decoder.bias
+for name in opt roberta; do
+  "$braid" compile $name --devices 1 --seq 16 --global-batch 4 -o $name.out 2>log || fail "$name is refused: $(cat log)"
+  "$braid" run $name.out --steps 0 --init $name 2>log || fail "$name starts no program: $(cat log)"
+done
+
 # A layer behind the last one that predicts further tokens has a matrix of its own, by which it is known; another is of a
 # deeper model.
 sizes='"vocab_size": 256, "max_position_embeddings": 64, "hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 2,

@@ -49,7 +49,8 @@ static int64_t find_key_bias(const bd_stored_tensor *tensor, int64_t *out_first,
     *out_end = 2 * (count / 3);
   } else if (ends_so(tensor->name, ".self_attn.k_proj.bias") ||
              ends_so(tensor->name, ".attention.self.key.bias") ||
-             ends_so(tensor->name, ".attention.attention.key.bias")) {
+             ends_so(tensor->name, ".attention.attention.key.bias") ||
+             ends_so(tensor->name, ".attention.k_lin.bias")) {
     *out_end = count;
   }
   return count;
