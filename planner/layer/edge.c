@@ -15,7 +15,7 @@
 // What tells options apart on an edge.
 typedef struct key {
   bd_layer_option option;
-  int64_t form, home; // of a value, and of its gradient
+  int64_t form, home, passed; // of a value, and of its gradient
 } key;
 
 static int64_t pack(const bd_sharding *sharding) {
@@ -31,10 +31,13 @@ static bd_sources sources_of(bd_arena *scratch, const bd_layer_space *space,
   bd_sources out = {.count = count};
   out.form = bd_arena_array(scratch, (size_t)count, sizeof *out.form);
   out.home = bd_arena_array(scratch, (size_t)count, sizeof *out.home);
+  bd_id passed = space->passes_to[value];
+  if (passed != BD_NO_ID) out.passed = bd_arena_array(scratch, (size_t)count, sizeof *out.passed);
   for (int i = 0; i < count; i++) {
     const bd_layer_option *option = &c->options[options ? options[i] : i];
     out.form[i] = bd_layer_form(space, c, option, value);
     out.home[i] = bd_layer_gradient_home(space, c, option, value);
+    if (out.passed) out.passed[i] = bd_layer_gradient_home(space, c, option, passed);
   }
   return out;
 }
@@ -54,6 +57,7 @@ static bd_classes producer_classes(bd_ctx *ctx, bd_arena *scratch, const bd_laye
     if (one) {
       keys[o].form = pack(&own.form[o]);
       keys[o].home = pack(&own.home[o]);
+      if (own.passed) keys[o].passed = pack(&own.passed[o]);
     } else {
       memcpy(keys[o].option.split, c->options[o].split, sizeof keys[o].option.split);
       memcpy(keys[o].option.scatter, c->options[o].scatter, sizeof keys[o].option.scatter);
@@ -198,18 +202,29 @@ bool bd_layer_meets_boundary(const bd_layer_space *space, int to) {
   return false;
 }
 
+// Of a result's gradient, from the boundary's form.
+static double come_back(bd_layer_space *space, const bd_cluster_ops *c,
+                        const bd_layer_option *option, bd_id v, const bd_sharding *at) {
+  bd_id passed = space->passes_to[v];
+  bd_sharding home = bd_layer_gradient_home(space, c, option, v);
+  double seconds = bd_layer_reshard_seconds(space, v, at, &home);
+  if (passed == BD_NO_ID) return seconds;
+  bd_sharding onward = bd_layer_gradient_home(space, c, option, passed);
+  return bd_layer_bring_both(space, v, &home, seconds, &onward,
+                             bd_layer_reshard_seconds(space, v, at, &onward));
+}
+
 // A result settles in the boundary's form, and its gradient comes back from there.
 static void add_settling(bd_layer_space *space, const bd_cluster_ops *c, const bd_classes *options,
                          bd_id v, double *cost) {
   for (int y = 0; y < options->count; y++) {
     const bd_layer_option *option = &c->options[options->first[y]];
     bd_sharding produced = bd_layer_produced(space, c, option, v);
-    bd_sharding home = bd_layer_gradient_home(space, c, option, v);
     for (int form = 0; form < space->request->form_count; form++) {
       bd_sharding at = bd_layer_boundary(space, form, v);
       double seconds = bd_layer_settle_seconds(space, v, false, &produced, &at);
       if (space->flows[v] && bd_layer_reads_gradient(space, space->forward->values[v].producer))
-        seconds += bd_layer_reshard_seconds(space, v, &at, &home);
+        seconds += come_back(space, c, option, v, &at);
       cost[(size_t)form * (size_t)options->count + (size_t)y] += seconds;
     }
   }
@@ -221,7 +236,7 @@ static bd_sources boundary_sources(bd_arena *scratch, const bd_layer_space *spac
   bd_sharding *at = bd_arena_array(scratch, (size_t)forms, sizeof *at);
   for (int form = 0; form < forms; form++)
     at[form] = bd_layer_boundary(space, form, value);
-  return (bd_sources){forms, at, at};
+  return (bd_sources){forms, at, at, NULL};
 }
 
 void bd_layer_add_boundary_edge(bd_ctx *ctx, bd_arena *scratch, bd_layer_space *space, int to,

@@ -123,6 +123,59 @@ static bool hands_back(const bd_layer_space *space, int index, int operand) {
   return made >= wanted;
 }
 
+// Whether the gradient of an op's operand is that of its result.
+static bool is_handed_on(const bd_layer_space *space, int index, int operand) {
+  const bd_function *f = space->forward;
+  const bd_op *op = &f->ops[index];
+  return op->kind == BD_OP_ADD && space->flows[op->in[operand]] &&
+         !space->is_weight[op->in[operand]] &&
+         bd_type_equal(&f->values[op->in[operand]].type, &f->values[op->out[0]].type) &&
+         !hands_back(space, index, operand);
+}
+
+double bd_layer_handed_share(const bd_layer_space *space, int index, int operand) {
+  const bd_op *op = &space->forward->ops[index];
+  int all = 0, alone = 0;
+  if (!is_handed_on(space, index, operand)) return 1;
+  for (int k = 0; k < op->in_count; k++) {
+    bool handed = is_handed_on(space, index, k);
+    all += handed;
+    alone += handed && space->sums[op->in[k]].summands < 2;
+  }
+  if (!alone) return 1.0 / all;
+  return space->sums[op->in[operand]].summands < 2 ? 1.0 / alone : 0;
+}
+
+// The op's operand whose gradient is that of its result, or BD_NO_ID.
+static bd_id passes(const bd_layer_space *space, int index) {
+  const bd_op *op = &space->forward->ops[index];
+  for (int k = 0; k < op->in_count; k++)
+    if (is_handed_on(space, index, k)) return op->in[k];
+  return BD_NO_ID;
+}
+
+void bd_layer_find_passes(bd_ctx *ctx, bd_layer_space *space) {
+  const bd_function *f = space->forward;
+  space->passes_to = BD_NEW_ARRAY(ctx->arena, bd_id, f->value_count);
+  for (bd_id v = 0; v < f->value_count; v++)
+    space->passes_to[v] = BD_NO_ID;
+  for (int i = 0; i < f->op_count; i++) {
+    const bd_cluster_ops *c = &space->clusters[space->cluster_of_op[i]];
+    bd_id v = i == c->ops[0] ? BD_NO_ID : passes(space, i);
+    if (v == BD_NO_ID || f->values[v].producer < 0 || space->is_result[v] || space->consumers[v] ||
+        space->sums[v].summands > 1)
+      continue;
+    bool first = f->values[v].producer == c->ops[0] && f->values[v].result == 0;
+    space->passes_to[f->ops[i].out[0]] = first ? v : space->passes_to[v];
+  }
+}
+
+bool bd_layer_is_passed(const bd_layer_space *space, bd_id value) {
+  for (bd_id v = 0; v < space->forward->value_count; v++)
+    if (space->passes_to[v] == value && (space->consumers[v] || space->is_result[v])) return true;
+  return false;
+}
+
 // How much of a sum's traffic over whole summands scattering one of them along the axis pays for.
 static double paid_share(const bd_layer_space *space, int axis, double bytes) {
   const bd_cost_model *cost = &space->request->cost;

@@ -41,7 +41,8 @@ static double again_seconds(bd_layer_space *space, const bd_cluster_ops *c,
 }
 
 // Results that stay inside the function settle here; those that leave it are the boundary's. Their
-// gradients come back over edges, but for those that no other cluster reads.
+// gradients come back over edges, but for those that no other cluster reads, unless they are those
+// of values that others read.
 static void add_values(bd_layer_space *space, const bd_cluster_ops *c,
                        const bd_layer_option *option, const bd_op *op, option_cost *out) {
   for (int r = 0; r < op->out_count; r++) {
@@ -51,7 +52,7 @@ static void add_values(bd_layer_space *space, const bd_cluster_ops *c,
     bd_sharding form = bd_layer_form(space, c, option, v);
     bd_sharding home = bd_layer_gradient_home(space, c, option, v);
     out->seconds += bd_layer_settle_seconds(space, v, false, &produced, &form);
-    if (space->flows[v] && !space->consumers[v])
+    if (space->flows[v] && !space->consumers[v] && !bd_layer_is_passed(space, v))
       out->seconds += bd_layer_reshard_seconds(space, v, &form, &home);
     out->seconds += again_seconds(space, c, option, v, &form);
   }

@@ -38,7 +38,8 @@ bd_reading bd_layer_reading(const bd_layer_space *space, int op, int operand) {
                       .operand = operand,
                       .value = v,
                       .flows = space->flows[v] && space->flows[reader->out[0]],
-                      .may_stay_partial = may_stay_partial(space, v)};
+                      .may_stay_partial = may_stay_partial(space, v),
+                      .handed_share = bd_layer_handed_share(space, op, operand)};
 }
 
 enum { AGAIN = 4 }; // backward reads of one value by the ops of one group
@@ -140,8 +141,17 @@ static double way(const ways *w, int from, int to) {
 
 // Of a reading, the ways from every source to what the different needs want, and back.
 typedef struct carrying {
-  ways there, back, again[AGAIN];
+  ways there, back, passed, again[AGAIN];
 } carrying;
+
+double bd_layer_bring_both(bd_layer_space *space, bd_id value, const bd_sharding *home,
+                           double home_seconds, const bd_sharding *passed, double passed_seconds) {
+  if (isinf(home_seconds)) return home_seconds;
+  double onward = bd_layer_reshard_seconds(space, value, home, passed);
+  double back = bd_layer_reshard_seconds(space, value, passed, home);
+  return fmin(home_seconds + fmin(onward, passed_seconds),
+              passed_seconds + fmin(back, home_seconds));
+}
 
 static bool goes_back(const bd_reading *r, const needs *n) {
   return r->flows && (!bd_sharding_has_partial(&n->gradient) || !r->may_stay_partial);
@@ -157,6 +167,8 @@ static carrying find_carrying(bd_arena *scratch, bd_layer_space *space, const bd
   for (int d = 0; d < list->count; d++)
     forms[d] = goes_back(r, &list->items[d]) ? list->items[d].gradient : bd_sharding_replicated();
   out.back = find_ways(scratch, space, r->value, forms, list->count, from->home, from->count);
+  if (from->passed)
+    out.passed = find_ways(scratch, space, r->value, forms, list->count, from->passed, from->count);
   int most = 0;
   for (int d = 0; d < list->count; d++)
     most = list->items[d].again > most ? list->items[d].again : most;
@@ -175,11 +187,20 @@ static double counted(const bd_layer_space *space, const bd_reading *r, double s
   return isinf(seconds) ? seconds : seconds * bd_layer_share(space, r->op, r->value);
 }
 
-static double carry(const bd_layer_space *space, const bd_reading *r, const carrying *c,
-                    const needs *n, int source, int need) {
+static double back_seconds(bd_layer_space *space, const bd_reading *r, const bd_sources *from,
+                           const carrying *c, int source, int need) {
+  double home = way(&c->back, need, source);
+  return from->passed ? bd_layer_bring_both(space, r->value, &from->home[source], home,
+                                            &from->passed[source], way(&c->passed, need, source))
+                      : home;
+}
+
+static double carry(bd_layer_space *space, const bd_reading *r, const bd_sources *from,
+                    const carrying *c, const needs *n, int source, int need) {
   if (!n->possible) return 0;
   double seconds = way(&c->there, source, need);
-  if (goes_back(r, n)) seconds += way(&c->back, need, source);
+  double back = goes_back(r, n) ? back_seconds(space, r, from, c, source, need) : 0;
+  seconds += isinf(back) ? back : back * r->handed_share;
   seconds = counted(space, r, seconds) + n->sum_seconds;
   for (int i = 0; i < n->again; i++)
     seconds += way(&c->again[i], source, need) / space->backward_reads[r->value];
@@ -194,7 +215,7 @@ void bd_layer_add_carrying(bd_arena *scratch, bd_layer_space *space, const bd_re
   double *carried = BD_NEW_ARRAY(scratch, double, list.count);
   for (int x = 0; x < from->count; x++) {
     for (int d = 0; d < list.count; d++)
-      carried[d] = carry(space, r, &ways, &list.items[d], x, d);
+      carried[d] = carry(space, r, from, &ways, &list.items[d], x, d);
     for (int y = 0; y < count; y++)
       cost[(size_t)x * (size_t)count + (size_t)y] += carried[list.which[y]];
   }

@@ -10,6 +10,7 @@ typedef struct bd_reading {
   int op, operand;
   bd_id value;
   bool flows, may_stay_partial;
+  double handed_share; // bd_layer_handed_share
 } bd_reading;
 
 bd_reading bd_layer_reading(const bd_layer_space *space, int op, int operand);
@@ -19,11 +20,18 @@ bd_reading bd_layer_reading(const bd_layer_space *space, int op, int operand);
 bd_sharding bd_layer_operand_gradient(const bd_layer_space *space, int op, int operand,
                                       const int8_t split[BD_MAX_AXES]);
 
-// Where a value may come from: its forms, and for each, where its gradient is wanted.
+// Where a value may come from: its forms, and for each, where its gradient is wanted. `passed`: and
+// where an op wants it for which additions hand it on as it is; NULL where there is none. Backward
+// brings it to one from the other, or to both as it comes.
 typedef struct bd_sources {
   int count;
-  bd_sharding *form, *home;
+  bd_sharding *form, *home, *passed;
 } bd_sources;
+
+// The least of bringing a gradient to both where it is wanted, of what it takes to one and to the
+// other. INFINITY where it must not go home.
+double bd_layer_bring_both(bd_layer_space *space, bd_id value, const bd_sharding *home,
+                           double home_seconds, const bd_sharding *passed, double passed_seconds);
 
 // Adds to cost[source][i] the seconds to carry a value from its form to a cluster under its option
 // number options[i], its gradient back to where it is wanted, and the value again to backward. What

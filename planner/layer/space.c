@@ -189,6 +189,7 @@ bd_status bd_layer_space_read(bd_ctx *ctx, const bd_layer_request *request, bd_l
   count_uses(ctx, out);
   count_backward_reads(ctx, out);
   bd_layer_find_gradients(ctx, out);
+  bd_layer_find_passes(ctx, out);
   bd_layer_find_shares(ctx, out);
   bd_layer_find_weights(ctx, out);
   out->work = BD_NEW_ARRAY(ctx->arena, bd_op_work *, out->forward->op_count);

@@ -11,7 +11,7 @@ typedef struct held_value {
   bd_id value;
   int cluster, op;
   bool is_needed;        // the tape may keep it
-  bool starts;           // it is there when backward begins, in the form that it settles in
+  bool starts, settled;  // it is there when backward begins; in the form that it settles in
   int forward, backward; // the last op of forward and of backward that reads it; -1: none
   double even_bytes;
 } held_value;
@@ -86,6 +86,33 @@ static bool in_memory(const bd_function *f, bd_id value) {
   return false;
 }
 
+// Whether backward may run an op again: for what it reads itself, or for another op that it runs
+// again.
+static bool may_run_again(const bd_layer_space *space, int op) {
+  const bd_function *f = space->forward;
+  for (int r = 0; r < f->ops[op].out_count; r++) {
+    bd_id v = f->ops[op].out[r];
+    if (space->is_result[v]) continue;
+    if (space->needed[v]) return true;
+    for (int i = op + 1; i < f->op_count; i++)
+      for (int k = 0; k < f->ops[i].in_count; k++)
+        if (f->ops[i].in[k] == v && may_run_again(space, i)) return true;
+  }
+  return false;
+}
+
+// Whether an op of another cluster may bring it to another form before backward begins, which is
+// then there in its place.
+static bool may_move(const bd_layer_space *space, bd_id value) {
+  const bd_function *f = space->forward;
+  int cluster = space->cluster_of_op[f->values[value].producer];
+  for (int i = 0; i < f->op_count; i++)
+    for (int k = 0; k < f->ops[i].in_count; k++)
+      if (f->ops[i].in[k] == value && space->cluster_of_op[i] != cluster && may_run_again(space, i))
+        return true;
+  return false;
+}
+
 static void add_value(bd_layer_workspace *w, bd_id value) {
   const bd_layer_space *space = w->space;
   const bd_function *f = space->forward;
@@ -102,6 +129,7 @@ static void add_value(bd_layer_workspace *w, bd_id value) {
   if (held.is_needed && !may_take_tape(space, value))
     held.backward = last_in_backward(space, value);
   held.starts = held.backward >= 0;
+  held.settled = held.starts && !may_move(space, value);
   w->values[w->count++] = held;
 }
 
@@ -193,7 +221,7 @@ double bd_layer_workspace_added(const bd_layer_workspace *w, int moment, int clu
     if (held->cluster != cluster || !held->is_needed || bd_layer_keeps(space, option, held->op))
       continue;
     double own = bytes_at(w, held, moment);
-    if (own > 0 && moment == first_moment_of_backward(w)) {
+    if (own > 0 && held->settled && moment == first_moment_of_backward(w)) {
       bd_sharding form = bd_layer_form(space, &space->clusters[cluster], option, held->value);
       own = fmax(own, bd_cost_local_bytes(&space->request->cost,
                                           &space->forward->values[held->value].type, &form));
