@@ -109,7 +109,7 @@ static bd_cut_stage even_stage(const cutting *c, int tapes, int layers) {
   return out;
 }
 
-// Of stages of as many layers as they have on the average, and of one more.
+// Of stages of as many layers as they have on the average, and of one and two more.
 static void find_prices(cutting *c, int tapes, double given) {
   int *count = &c->price_count[tapes], least = c->layer_count / c->setting->stages;
   double *price = c->price[tapes];
