@@ -69,13 +69,13 @@ static bd_status fill(bd_ctx *ctx, const bd_module *train, const bd_module *exec
                       const bd_plan *plan, const bd_build_options *build, const char *folder) {
   bd_emit_extra *extras = BD_NEW_ARRAY(ctx->arena, bd_emit_extra, build->file_count);
   for (int i = 0; i < build->file_count; i++)
-    extras[i] = build->files[i].as;
+    extras[i] = build->files[i].listed;
   BD_TRY(bd_emit(ctx, exec, plan, build->file_count, extras, folder));
   bd_text text = bd_text_init(ctx->arena);
   bd_plan_print(plan, train, &text);
   BD_TRY(bd_file_write(ctx, bd_path_join(ctx, folder, "plan.json"), text.data, text.length));
   for (int i = 0; i < build->file_count; i++)
-    BD_TRY(bd_file_write(ctx, bd_path_join(ctx, folder, build->files[i].as.name),
+    BD_TRY(bd_file_write(ctx, bd_path_join(ctx, folder, build->files[i].listed.name),
                          build->files[i].text->data, build->files[i].text->length));
   if (build->earlier) return take_runtime(ctx, build->earlier, folder);
   return copy_runtime(ctx, plan->target, folder);

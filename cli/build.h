@@ -7,7 +7,7 @@
 
 // A file beside those of the program, by a name that BD_RT_PROGRAM_FILES has.
 typedef struct bd_build_file {
-  bd_emit_extra as;
+  bd_emit_extra listed; // its name, and what the README says of it
   const bd_text *text;
 } bd_build_file;
 

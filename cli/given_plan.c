@@ -78,6 +78,7 @@ bd_status bd_given_plan_keep_record(bd_ctx *ctx, const char *path, const char *d
   bd_plan_details *details = BD_NEW(ctx->arena, bd_plan_details);
   BD_TRY(bd_plan_parse(ctx, path, data, bytes, train, &read));
   if (!is_sound(&read)) return BD_OK;
+  // The file may name the cluster from its own folder: compared as it stands there, kept as given.
   if (names_one(ctx, path, read.cluster, cluster)) same.cluster = read.cluster;
   same.bound_seconds = read.bound_seconds;
   same.gap = read.gap;

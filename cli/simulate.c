@@ -33,6 +33,7 @@ static bd_status read_plan(bd_ctx *ctx, simulation *s) {
   BD_TRY(bd_file_read(ctx, s->path, PLAN_LIMIT_BYTES, &s->data, &s->bytes));
   const bd_json *root;
   BD_TRY(bd_plan_parse(ctx, s->path, s->data, s->bytes, NULL, &s->plan));
+  if (s->plan.cluster) s->plan.cluster = bd_machine_beside(ctx, s->path, s->plan.cluster);
   BD_TRY(bd_json_parse(ctx, s->path, s->data, s->bytes, &root));
   s->predicted = bd_json_find(root, "predicted") != NULL;
   return BD_OK;

@@ -2,7 +2,7 @@
 #include "frontend/hf/hf.h"
 #include <string.h>
 
-// What both configurations have where nothing is said, but for dropout.
+// What they have where nothing is said, but for dropout.
 static const bd_encoder_config usual = {.width = 768,
                                         .layers = 12,
                                         .heads = 12,
@@ -158,7 +158,7 @@ bd_status bd_hf_roberta_config(bd_ctx *ctx, const bd_json *json, const char *mod
   if (c.padding < 0)
     return bd_fail(ctx, BD_UNSUPPORTED, bd_hf_place(json, "pad_token_id"),
                    "\"pad_token_id\": null is not supported of a %s model, as positions are "
-                   "counted from it",
+                   "counted from it; give the token's number",
                    model_type);
   if (c.unread >= c.positions)
     return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "max_position_embeddings"),

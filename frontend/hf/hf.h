@@ -102,8 +102,9 @@ BD_NODISCARD bd_status bd_hf_only_value(bd_ctx *ctx, const bd_json *json, const 
 // there with its stored shape and no other. A folder without safetensors has nothing to say.
 BD_NODISCARD bd_status bd_hf_is_stored(bd_ctx *ctx, const char *folder, const char *name,
                                        bool *out_stored);
-// Whether both are stored, and not as the same bytes in one shape.
+BD_NODISCARD bd_status bd_hf_check_weights(bd_ctx *ctx, const char *folder, const bd_module *graph);
+// Whether both are stored, and not as the same bytes in one shape; false where the folder has no
+// safetensors. Errors: those of opening the folder.
 BD_NODISCARD bd_status bd_hf_are_apart(bd_ctx *ctx, const char *folder, const char *name,
                                        const char *other, bool *out_apart);
-BD_NODISCARD bd_status bd_hf_check_weights(bd_ctx *ctx, const char *folder, const bd_module *graph);
 #endif

@@ -48,7 +48,7 @@ static bd_status read_norms(bd_ctx *ctx, const bd_json *json, bd_opt_config *c) 
   BD_TRY(bd_json_bool(ctx, json, "layer_norm_elementwise_affine", false, &stored));
   if (!stored)
     return bd_fail(ctx, BD_UNSUPPORTED, bd_hf_place(json, "layer_norm_elementwise_affine"),
-                   "\"layer_norm_elementwise_affine\": false is not supported");
+                   "\"layer_norm_elementwise_affine\": false is not supported (true)");
   BD_TRY(bd_json_bool(ctx, json, "do_layer_norm_before", false, &c->norm_first));
   BD_TRY(bd_json_bool(ctx, json, "_remove_final_layer_norm", false, &removed));
   c->end_norm = c->norm_first && !removed;
@@ -64,7 +64,7 @@ static bd_status read_dropout(bd_ctx *ctx, const bd_json *json, bd_opt_config *c
   BD_TRY(bd_hf_probability(ctx, json, "layerdrop", &layers));
   if (layers == 0) return BD_OK;
   return bd_fail(ctx, BD_UNSUPPORTED, bd_hf_place(json, "layerdrop"),
-                 "\"layerdrop\" above 0 is not supported");
+                 "\"layerdrop\" above 0 is not supported; set it to 0 to train without");
 }
 
 bd_status bd_hf_opt_config(bd_ctx *ctx, const bd_json *json, bd_opt_config *out_config) {

@@ -152,12 +152,17 @@ static bool any_of(const bool *flags, int count) {
   return false;
 }
 
-// From the loss backwards: where gradients go. Calls that none reaches get variants without
-// backward, which save nothing.
-static bd_status find_still(differ *d) {
-  const bd_function *main = d->graph->main;
+// Of calls whose gradients may be wanted.
+static bd_status make_variants(differ *d) {
   for (int i = d->variant_count - 1; i >= 0; i--)
     BD_TRY(make_variant(d, &d->variants[i]));
+  return BD_OK;
+}
+
+// From the loss backwards: where gradients go. Calls that none reaches get variants without
+// backward, which save nothing.
+static void find_still(differ *d) {
+  const bd_function *main = d->graph->main;
   bool *reached = BD_NEW_ARRAY(d->ctx->arena, bool, main->value_count);
   reached[main->results[0]] = true;
   for (int i = d->call_count - 1; i >= 0; i--) {
@@ -173,7 +178,6 @@ static bd_status find_still(differ *d) {
       call->variant = find_variant(d, v->source, v->useful, true);
     call->variant->called = true;
   }
-  return BD_OK;
 }
 
 static bd_status add_variant(differ *d, variant *v) {
@@ -358,7 +362,8 @@ bd_status bd_pass_autodiff(bd_ctx *ctx, const bd_module *in, bd_module **out_mod
   make_room(&d);
   BD_TRY(find_calls(&d));
   propagate(&d);
-  BD_TRY(find_still(&d));
+  BD_TRY(make_variants(&d));
+  find_still(&d);
   BD_TRY(add_variants(&d));
   start_main(&d);
   make_forward_calls(&d);

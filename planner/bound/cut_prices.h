@@ -23,8 +23,9 @@ typedef struct bd_cut_stage {
 } bd_cut_stage;
 
 // Prices between those that are too low for the layers to fit and those that are high enough, one
-// after another nearer to both (Lagrange); none where all layers fit at their fastest, or never.
-// Writes BD_CUT_ROUNDS at most, the last found last, and returns how many.
+// after another nearer to both (Lagrange); none where all layers fit at their fastest, or never, or
+// where one cannot be priced. Writes BD_CUT_ROUNDS at most, the last found last, and returns how
+// many.
 int bd_cut_prices_of(bd_ctx *ctx, const bd_setting_layers *layers, const bd_cut_stage *stage,
                      double *out_prices);
 #endif

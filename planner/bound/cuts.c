@@ -84,22 +84,22 @@ static double shared_bytes(const cutting *c, int from, int to) {
 }
 
 // The stage in the middle of those with so many tapes.
-static int stage_with(const cutting *c, int tapes) {
+static int stage_with(const cutting *c, int micro_batches) {
   int stages = c->setting->stages, first = 0, last = stages - 1;
-  while (first < last && in_flight(c, first) > tapes)
+  while (first < last && in_flight(c, first) > micro_batches)
     first++;
-  while (last > first && in_flight(c, last) < tapes)
+  while (last > first && in_flight(c, last) < micro_batches)
     last--;
   return (first + last) / 2;
 }
 
 // In an even cut, with `layers` of them.
-static bd_cut_stage even_stage(const cutting *c, int tapes, int layers) {
-  int stages = c->setting->stages, stage = stage_with(c, tapes);
+static bd_cut_stage even_stage(const cutting *c, int micro_batches, int layers) {
+  int stages = c->setting->stages, stage = stage_with(c, micro_batches);
   int first = (int)((int64_t)c->layer_count * stage / stages), last = c->layer_count - layers;
-  bd_cut_stage out = {c->run_of, first < last ? first : last, layers, tapes, 0};
+  bd_cut_stage out = {c->run_of, first < last ? first : last, layers, micro_batches, 0};
   double beside = 0, workspace = 0;
-  bd_between_begin(c->between, out.first, tapes);
+  bd_between_begin(c->between, out.first, micro_batches);
   for (int l = out.first; l < out.first + layers; l++) {
     beside = bd_between_add(c->between, l);
     workspace = fmax(workspace, c->fixed[c->run_of[l]]);

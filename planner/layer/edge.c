@@ -15,7 +15,7 @@
 // What tells options apart on an edge.
 typedef struct key {
   bd_layer_option option;
-  int64_t form, home, passed; // of a value, and of its gradient
+  int64_t form, home, passed; // of a value, of its gradient, and of that where additions hand it on
 } key;
 
 static int64_t pack(const bd_sharding *sharding) {

@@ -40,9 +40,9 @@ static double again_seconds(bd_layer_space *space, const bd_cluster_ops *c,
   return seconds;
 }
 
-// Results that stay inside the function settle here; those that leave it are the boundary's. Their
-// gradients come back over edges, but for those that no other cluster reads, unless they are those
-// of values that others read.
+// Results that stay inside the function settle here; those that leave it are the boundary's.
+// Gradients come back over edges. Those of results that no other cluster reads come back here, but
+// where additions hand on to them the gradient of a value that others read.
 static void add_values(bd_layer_space *space, const bd_cluster_ops *c,
                        const bd_layer_option *option, const bd_op *op, option_cost *out) {
   for (int r = 0; r < op->out_count; r++) {

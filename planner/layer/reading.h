@@ -28,8 +28,8 @@ typedef struct bd_sources {
   bd_sharding *form, *home, *passed;
 } bd_sources;
 
-// The least of bringing a gradient to both where it is wanted, of what it takes to one and to the
-// other. INFINITY where it must not go home.
+// The least seconds of bringing a gradient to both places where it is wanted, given those of
+// bringing it to either. INFINITY where it must not go home.
 double bd_layer_bring_both(bd_layer_space *space, bd_id value, const bd_sharding *home,
                            double home_seconds, const bd_sharding *passed, double passed_seconds);
 

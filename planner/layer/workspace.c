@@ -61,20 +61,24 @@ static int last_in_backward(const bd_layer_space *space, bd_id value) {
   return last_reader(space->backward, param, first_row(space->backward));
 }
 
-// Whether backward may compute the value where an operand lies that the tape keeps: one that
+// Per value, whether backward may compute it where an operand lies that the tape keeps: one that
 // nothing reads later, and that the tape may keep itself, or that may be computed in such a place
 // in turn. The tape keeps nothing that backward does not ask for.
-static bool may_take_tape(const bd_layer_space *space, bd_id value) {
+static bool *find_takers(const bd_layer_space *space) {
   const bd_function *f = space->forward;
-  const bd_op *op = &f->ops[f->values[value].producer];
-  for (int k = 0; may_overwrite(op) && k < op->in_count; k++) {
-    bd_id operand = op->in[k];
-    bool is_made = f->values[operand].producer >= 0;
-    if (!is_made && !space->is_weight[operand] && space->needed[operand]) return true;
-    if (!is_made || last_in_backward(space, operand) >= 0) continue;
-    if (space->needed[operand] || may_take_tape(space, operand)) return true;
+  bool *takes = BD_NEW_ARRAY(space->ctx->arena, bool, f->value_count);
+  for (int i = 0; i < f->op_count; i++) {
+    const bd_op *op = &f->ops[i];
+    bool any = false;
+    for (int k = 0; may_overwrite(op) && k < op->in_count; k++) {
+      bd_id operand = op->in[k];
+      if (f->values[operand].producer < 0 || last_in_backward(space, operand) >= 0) continue;
+      any = any || space->needed[operand] || takes[operand];
+    }
+    for (int r = 0; r < op->out_count; r++)
+      takes[op->out[r]] = any;
   }
-  return false;
+  return takes;
 }
 
 // Values that a fused row may keep in registers are left out.
@@ -86,34 +90,34 @@ static bool in_memory(const bd_function *f, bd_id value) {
   return false;
 }
 
-// Whether backward may run an op again: for what it reads itself, or for another op that it runs
-// again.
-static bool may_run_again(const bd_layer_space *space, int op) {
+// Per op, whether backward may run it again: for what it reads itself, or for another op that it
+// runs again.
+static bool *find_rerun(const bd_layer_space *space) {
   const bd_function *f = space->forward;
-  for (int r = 0; r < f->ops[op].out_count; r++) {
-    bd_id v = f->ops[op].out[r];
-    if (space->is_result[v]) continue;
-    if (space->needed[v]) return true;
-    for (int i = op + 1; i < f->op_count; i++)
-      for (int k = 0; k < f->ops[i].in_count; k++)
-        if (f->ops[i].in[k] == v && may_run_again(space, i)) return true;
+  bool *again = BD_NEW_ARRAY(space->ctx->arena, bool, f->op_count);
+  bool *read = BD_NEW_ARRAY(space->ctx->arena, bool, f->value_count); // by such an op
+  for (int i = f->op_count - 1; i >= 0; i--) {
+    const bd_op *op = &f->ops[i];
+    for (int r = 0; r < op->out_count; r++)
+      again[i] |= !space->is_result[op->out[r]] && (space->needed[op->out[r]] || read[op->out[r]]);
+    for (int k = 0; k < op->in_count; k++)
+      read[op->in[k]] |= again[i];
   }
-  return false;
+  return again;
 }
 
 // Whether an op of another cluster may bring it to another form before backward begins, which is
 // then there in its place.
-static bool may_move(const bd_layer_space *space, bd_id value) {
+static bool may_move(const bd_layer_space *space, const bool *again, bd_id value) {
   const bd_function *f = space->forward;
   int cluster = space->cluster_of_op[f->values[value].producer];
   for (int i = 0; i < f->op_count; i++)
     for (int k = 0; k < f->ops[i].in_count; k++)
-      if (f->ops[i].in[k] == value && space->cluster_of_op[i] != cluster && may_run_again(space, i))
-        return true;
+      if (f->ops[i].in[k] == value && space->cluster_of_op[i] != cluster && again[i]) return true;
   return false;
 }
 
-static void add_value(bd_layer_workspace *w, bd_id value) {
+static void add_value(bd_layer_workspace *w, const bool *takes, const bool *again, bd_id value) {
   const bd_layer_space *space = w->space;
   const bd_function *f = space->forward;
   int producer = f->values[value].producer;
@@ -126,10 +130,9 @@ static void add_value(bd_layer_workspace *w, bd_id value) {
                      .backward = -1};
   held.even_bytes = bd_layer_even_bytes(&space->request->cost, &f->values[value].type);
   if (in_memory(f, value)) held.forward = last_reader(f, value, 0);
-  if (held.is_needed && !may_take_tape(space, value))
-    held.backward = last_in_backward(space, value);
+  if (held.is_needed && !takes[value]) held.backward = last_in_backward(space, value);
   held.starts = held.backward >= 0;
-  held.settled = held.starts && !may_move(space, value);
+  held.settled = held.starts && !may_move(space, again, value);
   w->values[w->count++] = held;
 }
 
@@ -176,8 +179,9 @@ bd_layer_workspace *bd_layer_workspace_create(const bd_layer_space *space) {
   w->space = space;
   w->values = BD_NEW_ARRAY(space->ctx->arena, held_value, space->forward->value_count);
   w->fixed = BD_NEW_ARRAY(space->ctx->arena, double, bd_layer_workspace_moments(w));
+  const bool *takes = find_takers(space), *again = find_rerun(space);
   for (bd_id v = 0; v < space->forward->value_count; v++)
-    add_value(w, v);
+    add_value(w, takes, again, v);
   add_fixed(w);
   return w;
 }

@@ -43,6 +43,7 @@ echo '{"braid_cluster": 1}' >elsewhere/cluster.json
 (cd real && ends 0 "$braid" explain plan.json --why mb=4)
 (cd / && ends 0 "$braid" explain "$work/elsewhere/moved/plan.json" --why mb=4 -o "$work/forced.json")
 grep -q "\"cluster\": \"$work/elsewhere/moved/cluster.json\"" forced.json || fail 'a forced plan does not say where its cluster lies'
+(cd elsewhere && ends 0 "$braid" simulate moved --model gpt2-tiny)
 ends 0 "$braid" diff real elsewhere/moved
 grep -q '^  cluster .*real/cluster.json .*elsewhere/moved/cluster.json$' log || fail 'two files of one name are told as one'
 rm elsewhere/moved/cluster.json

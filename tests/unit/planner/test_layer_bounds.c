@@ -326,12 +326,14 @@ static void test_near_choices_are_bounded(void **unused) {
 
 static void test_far_choices_are_bounded(void **unused) {
   (void)unused;
+  drawn = workspaces = 0;
   for (int turn = 0; turn < 3; turn++) {
     layer_visit_model("gpt2-tiny", "h100:4x1", -1, AS_IT_IS, hold_far);
     layer_visit_model("llama-tiny", "h100:1x4", -1, AS_IT_IS, hold_far);
     layer_visit_model("tests/oracle/gpt_oss", "h100:1x4", 1, AS_IT_IS, hold_far);
     layer_visit_model("resnet-tiny", "cpu:1x4", -1, AS_IT_IS, hold_far);
   }
+  assert_true(drawn > 1000 && workspaces > 1000);
 }
 
 // Where all is made again, values of experts that pointwise ops make lie where products before them
