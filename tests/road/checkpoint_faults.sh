@@ -30,7 +30,7 @@ same_end() { cmp -s whole.safetensors end.safetensors || fail "$1: other weights
 # COMMAND...: waits until it succeeds, while $launcher runs.
 while_running() {
   until "$@"; do
-    kill -0 "$launcher" 2>/dev/null || { cat log; fail "the run ended before '$*'"; }
+    kill -0 "$launcher" 2>/dev/null || { cat log; echo "FAIL: the run ended before '$*'"; exit 1; }
     sleep 0.02
   done
 }
@@ -57,7 +57,7 @@ says 'goes on from told/step-'
 kill_children() {
   local process line state parent
   for process in /proc/[0-9]*; do
-    { line=$(<"$process/stat"); } 2>/dev/null || continue # it has ended
+    { read -r line <"$process/stat"; } 2>/dev/null || continue # it has ended
     read -r state parent _ <<<"${line##*) }"
     [ "$parent" != "$1" ] || kill -9 "${process#/proc/}" 2>/dev/null || true
   done
