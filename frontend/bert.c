@@ -80,8 +80,7 @@ static void build_head(builder *b, bd_layer *layer) {
   x = bd_transformer_normalize(g, layer, &b->norm, "transform_norm", c->names->norm, x);
   bd_id bias = bd_graph_layer_weight(
       g, layer, bd_graph_vector("bias", c->names->bias, BD_INIT_ZEROS, c->vocabulary));
-  bd_id decoder = bd_graph_param(
-      g, "decoder", bd_type_make(BD_F32, 2, (int64_t[]){c->vocabulary, c->encoder.width}), true);
+  bd_id decoder = bd_transformer_output_matrix(g, "decoder", c->vocabulary, c->encoder.width);
   bd_id logits = bd_transformer_logits(g, x, decoder);
   bd_transformer_loss(g, bd_graph_binary(g, "logits_biased", BD_OP_ADD, logits, bias), targets);
 }

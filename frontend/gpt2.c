@@ -153,8 +153,7 @@ static void build_head(builder *b, bd_layer *layer) {
       g, layer, bd_graph_vector("ln_f.g", "ln_f.weight", BD_INIT_ONES, c->width));
   bd_id bias = bd_graph_layer_weight(
       g, layer, bd_graph_vector("ln_f.b", "ln_f.bias", BD_INIT_ZEROS, c->width));
-  bd_id lm =
-      bd_graph_param(g, "lm", bd_type_make(BD_F32, 2, (int64_t[]){c->vocabulary, c->width}), true);
+  bd_id lm = bd_transformer_output_matrix(g, "lm", c->vocabulary, c->width);
   bd_id n = normalize(b, "ln_f", x, gain, bias);
   bd_transformer_loss(g, bd_transformer_logits(g, n, lm), targets);
 }
@@ -180,20 +179,14 @@ bd_status bd_gpt2_build(bd_ctx *ctx, const char *name, const bd_gpt2_config *con
   build_embed(&b, &embed);
   build_block(&b, &block);
   build_head(&b, &head);
-  bd_type ids = bd_transformer_ids(b.sequence);
-  bd_transformer_chain chain = {
-      .embed = &embed,
-      .block = &block,
-      .head = &head,
-      .layers = chosen.layers,
-      .input_count = 1,
-      .inputs = {{"tokens", options->samples ? BD_INPUT_IDS : BD_INPUT_TOKENS, ids}},
-      .targets = ids,
-      .block_name = "h",
-      .stored_prefix = chosen.stored_prefix,
-      .stored_block = bd_intern_f(ctx, "%sh.", chosen.stored_prefix),
-      .tied = chosen.tied,
-      .output = bd_transformer_matrix("lm_head", "lm_head.weight", chosen.vocabulary, chosen.width,
-                                      chosen.init_scale)};
+  bd_transformer_chain chain =
+      bd_transformer_decoder(ctx, options, b.sequence, "h", chosen.stored_prefix);
+  chain.embed = &embed;
+  chain.block = &block;
+  chain.head = &head;
+  chain.layers = chosen.layers;
+  chain.tied = chosen.tied;
+  chain.output = bd_transformer_matrix("lm_head", "lm_head.weight", chosen.vocabulary, chosen.width,
+                                       chosen.init_scale);
   return bd_graph_finish(&b.graph, bd_transformer_main(&b.graph, &chain), out_graph);
 }

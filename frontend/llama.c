@@ -188,8 +188,7 @@ static void build_head(builder *b, bd_layer *layer) {
   bd_id routed = c->balance > 0 ? add_routed_param(b) : BD_NO_ID;
   bd_id targets = bd_graph_param(g, "targets", bd_transformer_ids(b->sequence), false);
   bd_id n = bd_llama_normalize(b, layer, "norm", "norm", x, c->width);
-  bd_id lm =
-      bd_graph_param(g, "lm", bd_type_make(BD_F32, 2, (int64_t[]){c->vocabulary, c->width}), true);
+  bd_id lm = bd_transformer_output_matrix(g, "lm", c->vocabulary, c->width);
   bd_id logits = bd_transformer_logits(g, n, lm);
   logits = bd_transformer_scale(g, "logits_scaled", logits, c->logit_scale);
   logits = bd_transformer_cap(g, logits, c->logit_cap);
@@ -225,21 +224,15 @@ bd_status bd_llama_build(bd_ctx *ctx, const char *name, const bd_llama_config *c
   build_embed(&b, &embed);
   const bd_layer *const *kinds = build_blocks(&b);
   build_head(&b, &head);
-  bd_type ids = bd_transformer_ids(b.sequence);
-  bd_transformer_chain chain = {
-      .start = chosen.balance > 0 ? &start : NULL,
-      .embed = &embed,
-      .kinds = kinds,
-      .is_plain = chosen.plain,
-      .head = &head,
-      .layers = chosen.layers,
-      .input_count = 1,
-      .inputs = {{"tokens", options->samples ? BD_INPUT_IDS : BD_INPUT_TOKENS, ids}},
-      .targets = ids,
-      .block_name = "layers",
-      .stored_prefix = chosen.stored_prefix,
-      .stored_block = bd_intern_f(ctx, "%slayers.", chosen.stored_prefix),
-      .tied = chosen.tied,
-      .output = table(&chosen, "lm_head", "lm_head.weight")};
+  bd_transformer_chain chain =
+      bd_transformer_decoder(ctx, options, b.sequence, "layers", chosen.stored_prefix);
+  chain.start = chosen.balance > 0 ? &start : NULL;
+  chain.embed = &embed;
+  chain.kinds = kinds;
+  chain.is_plain = chosen.plain;
+  chain.head = &head;
+  chain.layers = chosen.layers;
+  chain.tied = chosen.tied;
+  chain.output = table(&chosen, "lm_head", "lm_head.weight");
   return bd_graph_finish(&b.graph, bd_transformer_main(&b.graph, &chain), out_graph);
 }

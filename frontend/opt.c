@@ -122,8 +122,7 @@ static void build_head(builder *b, bd_layer *layer) {
   bd_id targets = bd_graph_param(g, "targets", bd_transformer_ids(b->sequence), false);
   if (c->end_norm) x = bd_transformer_normalize(g, layer, &b->norm, "norm", "final_layer_norm", x);
   x = change_width(b, layer, "project_out", x, c->width, c->row_width);
-  bd_id lm = bd_graph_param(
-      g, "lm", bd_type_make(BD_F32, 2, (int64_t[]){c->vocabulary, c->row_width}), true);
+  bd_id lm = bd_transformer_output_matrix(g, "lm", c->vocabulary, c->row_width);
   bd_transformer_loss(g, bd_transformer_logits(g, x, lm), targets);
 }
 
@@ -140,19 +139,13 @@ bd_status bd_opt_build(bd_ctx *ctx, const char *name, const bd_opt_config *confi
   build_embed(&b, &embed);
   build_block(&b, &block);
   build_head(&b, &head);
-  bd_type ids = bd_transformer_ids(b.sequence);
-  bd_transformer_chain chain = {
-      .embed = &embed,
-      .block = &block,
-      .head = &head,
-      .layers = chosen.layers,
-      .input_count = 1,
-      .inputs = {{"tokens", options->samples ? BD_INPUT_IDS : BD_INPUT_TOKENS, ids}},
-      .targets = ids,
-      .block_name = "layers",
-      .stored_prefix = chosen.stored_prefix,
-      .stored_block = bd_intern_f(ctx, "%slayers.", chosen.stored_prefix),
-      .tied = chosen.tied,
-      .output = table(&chosen, "lm_head", "lm_head.weight")};
+  bd_transformer_chain chain =
+      bd_transformer_decoder(ctx, options, b.sequence, "layers", chosen.stored_prefix);
+  chain.embed = &embed;
+  chain.block = &block;
+  chain.head = &head;
+  chain.layers = chosen.layers;
+  chain.tied = chosen.tied;
+  chain.output = table(&chosen, "lm_head", "lm_head.weight");
   return bd_graph_finish(&b.graph, bd_transformer_main(&b.graph, &chain), out_graph);
 }

@@ -202,8 +202,7 @@ static void build_head(builder *b) {
   bd_id targets = bd_graph_param(g, "targets", bd_transformer_ids(b->sequence), false);
   x = normalize(b, &b->head, "decoder_norm", "decoder.final_layer_norm", x);
   x = drop(b, "dropped", x, SITE_END);
-  bd_id lm =
-      bd_graph_param(g, "lm", bd_type_make(BD_F32, 2, (int64_t[]){c->vocabulary, c->width}), true);
+  bd_id lm = bd_transformer_output_matrix(g, "lm", c->vocabulary, c->width);
   bd_attr value = bd_attr_real(g->ctx, "value", 1 / sqrt((double)c->width));
   if (c->scaled) x = bd_graph_op(g, "scaled", BD_OP_SCALE, 1, &x, 1, &value);
   bd_transformer_loss(g, bd_transformer_logits(g, x, lm), targets);

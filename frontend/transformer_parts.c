@@ -206,6 +206,11 @@ bd_id bd_transformer_logits(bd_graph_build *build, bd_id x, bd_id output_matrix)
   return bd_graph_contract(build, "logits", "btc,vc->btv", x, output_matrix);
 }
 
+bd_id bd_transformer_output_matrix(bd_graph_build *build, const char *name, int64_t vocabulary,
+                                   int64_t width) {
+  return bd_graph_param(build, name, bd_type_make(BD_F32, 2, (int64_t[]){vocabulary, width}), true);
+}
+
 bd_id bd_transformer_scale(bd_graph_build *g, const char *name, bd_id x, double factor) {
   if (factor == 0 || factor == 1) return x;
   bd_attr value = bd_attr_real(g->ctx, "value", factor);
@@ -243,6 +248,19 @@ static bd_id output_matrix(bd_graph_build *build, const bd_transformer_chain *ch
 
 static const bd_layer *block_of(const bd_transformer_chain *chain, int layer) {
   return chain->kinds ? chain->kinds[layer] : chain->block;
+}
+
+bd_transformer_chain bd_transformer_decoder(bd_ctx *ctx, const bd_model_options *options,
+                                            int64_t sequence, const char *block_name,
+                                            const char *stored_prefix) {
+  bd_type ids = bd_transformer_ids(sequence);
+  return (bd_transformer_chain){
+      .input_count = 1,
+      .inputs = {{"tokens", options->samples ? BD_INPUT_IDS : BD_INPUT_TOKENS, ids}},
+      .targets = ids,
+      .block_name = block_name,
+      .stored_prefix = stored_prefix,
+      .stored_block = bd_intern_f(ctx, "%s%s.", stored_prefix, block_name)};
 }
 
 bd_id bd_transformer_main(bd_graph_build *g, const bd_transformer_chain *chain) {

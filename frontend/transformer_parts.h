@@ -87,6 +87,9 @@ bd_id bd_transformer_cross_entropy(bd_graph_build *build, bd_id logits, bd_id ta
 void bd_transformer_loss(bd_graph_build *build, bd_id logits, bd_id targets);
 // Activations [batch, sequence, width] times the output matrix [vocabulary, width].
 bd_id bd_transformer_logits(bd_graph_build *build, bd_id x, bd_id output_matrix);
+// A head's last parameter, whose weight main chooses: the output matrix, [vocabulary, width].
+bd_id bd_transformer_output_matrix(bd_graph_build *build, const char *name, int64_t vocabulary,
+                                   int64_t width);
 // x times a factor; x itself where that is 0 or 1.
 bd_id bd_transformer_scale(bd_graph_build *build, const char *name, bd_id x, double factor);
 // cap tanh(x / cap), which is near x where that is small; x itself where cap is 0.
@@ -119,6 +122,13 @@ typedef struct bd_transformer_chain {
   bool tied;                 // the output matrix is the embedding's first weight
   bd_weight_pattern output;  // else this one; without a name: the head takes none
 } bd_transformer_chain;
+
+// One of decoders that read tokens and are asked for the next ones: inputs, targets, and what
+// weights are called. Blocks are named and stored as "h0." and "PREFIXh.0." where `block_name` is
+// "h".
+bd_transformer_chain bd_transformer_decoder(bd_ctx *ctx, const bd_model_options *options,
+                                            int64_t sequence, const char *block_name,
+                                            const char *stored_prefix);
 
 // Builds main; returns its loss.
 bd_id bd_transformer_main(bd_graph_build *build, const bd_transformer_chain *chain);

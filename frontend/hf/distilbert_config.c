@@ -32,10 +32,7 @@ static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_bert_config *c)
                               {"n_heads", e->heads},
                               {0}};
   bd_hf_tell_defaults(ctx, json, sizes);
-  if (e->width % e->heads == 0) return BD_OK;
-  return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "n_heads"),
-                 "\"n_heads\": %lld does not divide \"dim\" %lld", (long long)e->heads,
-                 (long long)e->width);
+  return bd_hf_divides(ctx, json, "n_heads", e->heads, "dim", e->width);
 }
 
 // Sinusoids of positions are not trained. What attention gives has no dropout.

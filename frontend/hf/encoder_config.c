@@ -60,10 +60,7 @@ static bd_status read_encoder(bd_ctx *ctx, const bd_json *json, bd_encoder_confi
   c->dropout_joined = c->dropout_hidden;
   BD_TRY(bd_hf_probability(ctx, json, "attention_probs_dropout_prob", &c->dropout_attention));
   BD_TRY(bd_hf_refuse_true(ctx, json, "is_encoder_decoder"));
-  if (c->width % c->heads == 0) return BD_OK;
-  return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "num_attention_heads"),
-                 "\"num_attention_heads\": %lld does not divide \"hidden_size\" %lld",
-                 (long long)c->heads, (long long)c->width);
+  return bd_hf_divides(ctx, json, "num_attention_heads", c->heads, "hidden_size", c->width);
 }
 
 // Relative positions would change the scores.
@@ -195,10 +192,7 @@ bd_status bd_hf_vit_config(bd_ctx *ctx, const bd_json *json, bd_vit_config *out_
   BD_TRY(bd_json_bool(ctx, json, "qkv_bias", false, &c.encoder.query_bias));
   BD_TRY(read_classes(ctx, json, &c.classes));
   BD_TRY(read_encoder(ctx, json, &c.encoder));
-  if (c.size % c.patch != 0)
-    return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "patch_size"),
-                   "\"patch_size\": %lld does not divide \"image_size\" %lld", (long long)c.patch,
-                   (long long)c.size);
+  BD_TRY(bd_hf_divides(ctx, json, "patch_size", c.patch, "image_size", c.size));
   const bd_hf_size sizes[] = {{"image_size", c.size},
                               {"patch_size", c.patch},
                               {"num_channels", c.channels},

@@ -77,6 +77,9 @@ typedef struct bd_hf_size {
 // Warns of those that are absent or null, and says what is taken for them: a key with a typing
 // error is one that is absent. `sizes` ends with a NULL key.
 void bd_hf_tell_defaults(bd_ctx *ctx, const bd_json *json, const bd_hf_size *sizes);
+// Refuses a size that does not divide another one; `key` and `of_key`: their members.
+BD_NODISCARD bd_status bd_hf_divides(bd_ctx *ctx, const bd_json *json, const char *key,
+                                     int64_t size, const char *of_key, int64_t of);
 // The member pad_token_id, below `vocabulary`; -1 where it is null.
 BD_NODISCARD bd_status bd_hf_padding(bd_ctx *ctx, const bd_json *json, int64_t vocabulary,
                                      int64_t *out);

@@ -46,19 +46,14 @@ static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_llama_config *c
   bd_hf_tell_defaults(ctx, json, sizes);
   if (c->kv_heads == 0 || (kv_heads && kv_heads->kind == BD_JSON_NULL)) c->kv_heads = c->heads;
   BD_TRY(bd_hf_extent(ctx, json, "num_key_value_heads", &c->kv_heads));
-  if (c->heads % c->kv_heads != 0)
-    return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "num_key_value_heads"),
-                   "\"num_key_value_heads\": %lld does not divide \"num_attention_heads\" %lld",
-                   (long long)c->kv_heads, (long long)c->heads);
-  return BD_OK;
+  return bd_hf_divides(ctx, json, "num_key_value_heads", c->kv_heads, "num_attention_heads",
+                       c->heads);
 }
 
 static bd_status read_head_width(bd_ctx *ctx, const bd_json *json, bd_llama_config *c) {
   BD_TRY(bd_hf_extent(ctx, json, "head_dim", &c->head_width));
-  if (c->head_width == 0 && c->width % c->heads != 0)
-    return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "num_attention_heads"),
-                   "\"num_attention_heads\": %lld does not divide \"hidden_size\" %lld",
-                   (long long)c->heads, (long long)c->width);
+  if (c->head_width == 0)
+    BD_TRY(bd_hf_divides(ctx, json, "num_attention_heads", c->heads, "hidden_size", c->width));
   if (c->head_width == 0) c->head_width = c->width / c->heads;
   if (c->head_width % 2 == 0) return BD_OK;
   return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "head_dim"),

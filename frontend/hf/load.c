@@ -6,13 +6,21 @@
 typedef bd_status (*family_load)(bd_ctx *ctx, const char *folder, const bd_json *json,
                                  const bd_model_options *options, bd_module **out_graph);
 
+// What stored names begin with: one of two, by whether a tensor is called so.
+static bd_status choose_prefix(bd_ctx *ctx, const char *folder, const char *tensor,
+                               const char *then, const char *otherwise, const char **out) {
+  bool stored = false;
+  BD_TRY(bd_hf_is_stored(ctx, folder, tensor, &stored));
+  *out = stored ? then : otherwise;
+  return BD_OK;
+}
+
 static bd_status load_gpt2(bd_ctx *ctx, const char *folder, const bd_json *json,
                            const bd_model_options *options, bd_module **out_graph) {
   bd_gpt2_config config;
   BD_TRY(bd_hf_gpt2_config(ctx, json, &config));
-  bool prefixed = false;
-  BD_TRY(bd_hf_is_stored(ctx, folder, "transformer.wte.weight", &prefixed));
-  if (prefixed) config.stored_prefix = "transformer.";
+  BD_TRY(choose_prefix(ctx, folder, "transformer.wte.weight", "transformer.", config.stored_prefix,
+                       &config.stored_prefix));
   return bd_gpt2_build(ctx, folder, &config, options, json->loc, out_graph);
 }
 
@@ -20,29 +28,24 @@ static bd_status load_llama(bd_ctx *ctx, const char *folder, const bd_json *json
                             const bd_model_options *options, bd_module **out_graph) {
   bd_llama_config config;
   BD_TRY(bd_hf_llama_config(ctx, json, bd_json_find(json, "model_type")->string, &config));
-  bool bare = false;
-  BD_TRY(bd_hf_is_stored(ctx, folder, "embed_tokens.weight", &bare));
-  config.stored_prefix = bare ? "" : "model.";
+  BD_TRY(choose_prefix(ctx, folder, "embed_tokens.weight", "", "model.", &config.stored_prefix));
   return bd_llama_build(ctx, folder, &config, options, json->loc, out_graph);
 }
 
 static bd_status load_neox(bd_ctx *ctx, const char *folder, const bd_json *json,
                            const bd_model_options *options, bd_module **out_graph) {
   bd_neox_config config;
-  bool bare = false;
   BD_TRY(bd_hf_neox_config(ctx, json, &config));
-  BD_TRY(bd_hf_is_stored(ctx, folder, "embed_in.weight", &bare));
-  config.stored_prefix = bare ? "" : "gpt_neox.";
+  BD_TRY(choose_prefix(ctx, folder, "embed_in.weight", "", "gpt_neox.", &config.stored_prefix));
   return bd_neox_build(ctx, folder, &config, options, json->loc, out_graph);
 }
 
 static bd_status load_opt(bd_ctx *ctx, const char *folder, const bd_json *json,
                           const bd_model_options *options, bd_module **out_graph) {
   bd_opt_config config;
-  bool bare = false;
   BD_TRY(bd_hf_opt_config(ctx, json, &config));
-  BD_TRY(bd_hf_is_stored(ctx, folder, "decoder.embed_tokens.weight", &bare));
-  config.stored_prefix = bare ? "decoder." : "model.decoder.";
+  BD_TRY(choose_prefix(ctx, folder, "decoder.embed_tokens.weight", "decoder.", "model.decoder.",
+                       &config.stored_prefix));
   return bd_opt_build(ctx, folder, &config, options, json->loc, out_graph);
 }
 

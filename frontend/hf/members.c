@@ -83,3 +83,11 @@ void bd_hf_tell_defaults(bd_ctx *ctx, const bd_json *json, const bd_hf_size *siz
     bd_warn(ctx, json->loc, "sizes that are left out take the defaults of transformers: %s",
             absent.data);
 }
+
+bd_status bd_hf_divides(bd_ctx *ctx, const bd_json *json, const char *key, int64_t size,
+                        const char *of_key, int64_t of) {
+  if (of % size == 0) return BD_OK;
+  return bd_fail(ctx, BD_INVALID, bd_hf_place(json, key),
+                 "\"%s\": %lld does not divide \"%s\" %lld", key, (long long)size, of_key,
+                 (long long)of);
+}

@@ -35,10 +35,7 @@ static bd_status read_sizes(bd_ctx *ctx, const bd_json *json, bd_opt_config *c) 
                               {"num_attention_heads", c->heads},
                               {0}};
   bd_hf_tell_defaults(ctx, json, sizes);
-  if (c->width % c->heads == 0) return BD_OK;
-  return bd_fail(ctx, BD_INVALID, bd_hf_place(json, "num_attention_heads"),
-                 "\"num_attention_heads\": %lld does not divide \"hidden_size\" %lld",
-                 (long long)c->heads, (long long)c->width);
+  return bd_hf_divides(ctx, json, "num_attention_heads", c->heads, "hidden_size", c->width);
 }
 
 // Norms last leave none for the end. `_remove_final_layer_norm` is how folders say that were tuned
