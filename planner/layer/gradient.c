@@ -157,6 +157,7 @@ static bd_id passes(const bd_layer_space *space, int index) {
 void bd_layer_find_passes(bd_ctx *ctx, bd_layer_space *space) {
   const bd_function *f = space->forward;
   space->passes_to = BD_NEW_ARRAY(ctx->arena, bd_id, f->value_count);
+  space->is_passed = BD_NEW_ARRAY(ctx->arena, bool, f->value_count);
   for (bd_id v = 0; v < f->value_count; v++)
     space->passes_to[v] = BD_NO_ID;
   for (int i = 0; i < f->op_count; i++) {
@@ -166,14 +167,11 @@ void bd_layer_find_passes(bd_ctx *ctx, bd_layer_space *space) {
         space->sums[v].summands > 1)
       continue;
     bool first = f->values[v].producer == c->ops[0] && f->values[v].result == 0;
-    space->passes_to[f->ops[i].out[0]] = first ? v : space->passes_to[v];
+    bd_id to = first ? v : space->passes_to[v], own = f->ops[i].out[0];
+    space->passes_to[own] = to;
+    if (to != BD_NO_ID && (space->consumers[own] || space->is_result[own]))
+      space->is_passed[to] = true;
   }
-}
-
-bool bd_layer_is_passed(const bd_layer_space *space, bd_id value) {
-  for (bd_id v = 0; v < space->forward->value_count; v++)
-    if (space->passes_to[v] == value && (space->consumers[v] || space->is_result[v])) return true;
-  return false;
 }
 
 // How much of a sum's traffic over whole summands scattering one of them along the axis pays for.

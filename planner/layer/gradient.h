@@ -8,13 +8,11 @@
 // up, that no forward op governs.
 void bd_layer_find_gradients(bd_ctx *ctx, bd_layer_space *space);
 
-// Fills in space->passes_to: of a value whose gradient additions of its cluster hand on as it is,
-// the first result of the cluster's anchor that it is handed to; BD_NO_ID of others. Needs the
-// space's uses and gradients. What lies between the two is read by these additions alone.
+// Fills in passes_to and is_passed of the space: of a value whose gradient additions of its cluster
+// hand on as it is, the first result of the cluster's anchor that it is handed to; BD_NO_ID of
+// others. Needs the space's uses and gradients. What lies between the two is read by these
+// additions alone.
 void bd_layer_find_passes(bd_ctx *ctx, bd_layer_space *space);
-
-// Whether the gradient of an anchor's result is that of a value for which additions hand it on.
-bool bd_layer_is_passed(const bd_layer_space *space, bd_id value);
 
 // The operand's part of what bringing gradients to the operands of an op takes. Where an addition
 // hands on its result's gradient as it is, it is brought once to operands that want it alike: they

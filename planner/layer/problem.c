@@ -52,7 +52,7 @@ static void add_values(bd_layer_space *space, const bd_cluster_ops *c,
     bd_sharding form = bd_layer_form(space, c, option, v);
     bd_sharding home = bd_layer_gradient_home(space, c, option, v);
     out->seconds += bd_layer_settle_seconds(space, v, false, &produced, &form);
-    if (space->flows[v] && !space->consumers[v] && !bd_layer_is_passed(space, v))
+    if (space->flows[v] && !space->consumers[v] && !space->is_passed[v])
       out->seconds += bd_layer_reshard_seconds(space, v, &form, &home);
     out->seconds += again_seconds(space, c, option, v, &form);
   }

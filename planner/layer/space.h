@@ -90,7 +90,8 @@ typedef struct bd_layer_space {
   int *type_of;              // per forward value: the first value of the same type
   bool *has_backward;        // per forward op: backward has ops of its group, maybe but itself
   bool *flows;               // per forward value: a gradient reaches it
-  bd_id *passes_to;          // per forward value: layer/gradient.h, of bd_layer_find_passes
+  bd_id *passes_to;          // per forward value: see bd_layer_find_passes (layer/gradient.h)
+  bool *is_passed;           // ... and whether it is the one for a value that others read
   bd_layer_sums *sums;       // per forward value
   bool *is_sum;              // per backward op: it is among them
   bd_op_work **work;         // per forward op, per split
