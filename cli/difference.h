@@ -30,6 +30,9 @@ typedef struct bd_difference {
   bd_bytes_row *bytes;     // the whole arena first, of each plan's fullest stage
 } bd_difference;
 
+// A JSON object.
+void bd_choice_row_json(const bd_choice_row *row, bd_text *text);
+
 // Adds a choice in words of both plans, unless they are the same.
 void bd_difference_add(bd_difference *difference, const char *name, const char *a, const char *b);
 

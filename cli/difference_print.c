@@ -94,6 +94,16 @@ static void add_string(bd_text *text, const char *key, const char *value) {
   bd_text_add_json_string(text, value);
 }
 
+void bd_choice_row_json(const bd_choice_row *row, bd_text *text) {
+  bd_text_add(text, "{");
+  add_string(text, "name", row->name);
+  bd_text_add(text, ", ");
+  add_string(text, "a", row->a);
+  bd_text_add(text, ", ");
+  add_string(text, "b", row->b);
+  bd_text_add(text, "}");
+}
+
 void bd_difference_json(const bd_difference *d, bd_text *text) {
   bd_text_add(text, "{\n  \"braid_diff\": 1,\n  ");
   add_string(text, "a", d->a->path);
@@ -101,13 +111,8 @@ void bd_difference_json(const bd_difference *d, bd_text *text) {
   add_string(text, "b", d->b->path);
   bd_text_add(text, ",\n  \"choices\": [");
   for (int i = 0; i < d->choice_count; i++) {
-    bd_text_add(text, i ? ",\n    {" : "\n    {");
-    add_string(text, "name", d->choices[i].name);
-    bd_text_add(text, ", ");
-    add_string(text, "a", d->choices[i].a);
-    bd_text_add(text, ", ");
-    add_string(text, "b", d->choices[i].b);
-    bd_text_add(text, "}");
+    bd_text_add(text, i ? ",\n    " : "\n    ");
+    bd_choice_row_json(&d->choices[i], text);
   }
   bd_text_add(text, "],\n  \"seconds\": [");
   for (int i = 0; i < d->seconds_count; i++) {

@@ -53,13 +53,8 @@ void bd_tune_page(const bd_tuning *t, bd_text *text) {
 static void add_unlike_json(const bd_measurement *m, bd_text *text) {
   bd_text_addf(text, ", \"unlike\": {\"trial\": %d, \"choices\": [", m->twin);
   for (int i = 0; i < m->unlike_count; i++) {
-    bd_text_add(text, i ? ", {\"name\": " : "{\"name\": ");
-    bd_text_add_json_string(text, m->unlike[i].name);
-    bd_text_add(text, ", \"a\": ");
-    bd_text_add_json_string(text, m->unlike[i].a);
-    bd_text_add(text, ", \"b\": ");
-    bd_text_add_json_string(text, m->unlike[i].b);
-    bd_text_add(text, "}");
+    bd_text_add(text, i ? ", " : "");
+    bd_choice_row_json(&m->unlike[i], text);
   }
   bd_text_add(text, "]}");
 }
