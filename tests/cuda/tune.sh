@@ -4,6 +4,8 @@
 #   tune.sh BRAID
 set -eu
 braid=$(realpath "$1")
+# What launchers of programs that do not run write for their profiles.
+export PRETENDS="$(dirname "$(realpath "$0")")/../support/pretend_profile.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -31,16 +33,7 @@ while [ $# -gt 0 ]; do
     for i in 1 2 3 4 5; do echo "{\"step\": $i, \"step_seconds\": 0.0$((9 - $(wc -l <trials)))}"; done >"$2"
     ;;
   --tune) [ -e "$2" ] || echo "{\"braid_tune\": 1, \"trial\": $(wc -l <trials)}" >"$2" ;;
-  --profile)
-    {
-      echo '{"braid_profile": 1, "instructions": ['
-      sed -n 's/^    {\(-*[0-9]*\), \(-*[0-9]*\), "\(.*\)"},/{"function": \1, "step": \2, "what": "\3"},/p' "$folder/main.c" | sed '$s/,$//'
-      echo '], "ranks": [{"rank": 0, "stage": 0, "times": ['
-      sed -n 's/^    {\(-*[0-9]*\), \(-*[0-9]*\), "\(.*\)"},/x/p' "$folder/main.c" |
-        awk '{ printf "%s[%d, 10, 0.3, 0.03]\n", (NR > 1 ? "," : ""), NR - 1 }'
-      echo ']}]}'
-    } >"$2"
-    ;;
+  --profile) sh "$PRETENDS" "$folder" >"$2" ;;
   esac
   shift
 done

@@ -27,6 +27,11 @@ run() {
 says() { grep -q -- "$1" log || { cat log; fail "no line says '$1'"; }; }
 same_end() { cmp -s whole.safetensors end.safetensors || fail "$1: other weights"; }
 
+# NAME OPTION... -> log, $launcher: a run that goes on until it is told to stop, or killed.
+start() {
+  mpirun --allow-run-as-root --oversubscribe -n 2 "$1/train" --data text.txt --seed 1 --steps 100000 "${@:2}" 2>log </dev/null &
+  launcher=$!
+}
 # COMMAND...: waits until it succeeds, while $launcher runs.
 while_running() {
   until "$@"; do
@@ -38,9 +43,7 @@ while_running() {
 run 0 two --steps 6 --save whole.safetensors --checkpoint good --checkpoint-every 2 --checkpoint-keep 3
 
 # Told to stop: a checkpoint, a status of its own, and the rest later.
-mpirun --allow-run-as-root --oversubscribe -n 2 two/train --data text.txt --seed 1 --steps 100000 --checkpoint told \
-  --metrics told.jsonl 2>log </dev/null &
-launcher=$!
+start two --checkpoint told --metrics told.jsonl
 while_running [ -s told.jsonl ]
 kill -USR1 $launcher
 status=0
@@ -71,9 +74,7 @@ stands() { local step; step=$(standing) && [ "$step" -ge "$1" ]; }
 # Killed at any moment, what stands is whole.
 for wait in 1 2 3; do
   rm -rf killed
-  mpirun --allow-run-as-root --oversubscribe -n 2 two/train --data text.txt --seed 1 --steps 100000 --checkpoint killed \
-    --checkpoint-every 1 2>log </dev/null &
-  launcher=$!
+  start two --checkpoint killed --checkpoint-every 1
   while_running stands "$wait"
   kill_children $launcher
   wait $launcher || true
